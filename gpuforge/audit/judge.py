@@ -13,7 +13,7 @@ from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.proofs import Proof, fits_beside, proofs
-from gpuforge.audit.read import inputs
+from gpuforge.audit.read import inputs, openings
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.wheel import fault
 from gpuforge.audit.rules import RULES
@@ -125,6 +125,7 @@ def _judged(
     graph = replace(
         linked,
         evidence=collect(given.readable, linked),
+        openings=openings.collect(given.readable) if question.against else {},
         overriding=given.overriding,
         one_process=question.one_process,
     )

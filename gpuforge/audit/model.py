@@ -117,6 +117,15 @@ class BuildPath(NamedTuple):
     kind: PathKind = "build file"
 
 
+class Openings(NamedTuple):
+    """What the Python code of a wheel opens: each library with a file that does, and the files that may open others."""
+
+    names: Mapping[str, str] = MappingProxyType({})
+    unfollowed: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()  # that run code which they make at run time, and tests that may open others
+    users: tuple[str, ...] = ()  # with functions that open what their callers name
+
+
 class Contents(NamedTuple):
     """What the files of a wheel hold that are no binaries, as far as their bytes tell it."""
 

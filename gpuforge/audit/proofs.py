@@ -21,10 +21,10 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph, others
 from gpuforge.audit.link.requirement import Requirement, can_coexist, required_together
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import Openings, WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.containers import as_declared, is_own, own_code
-from gpuforge.binary.facts import FatbinContainer
+from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cpython import CPython
 from gpuforge.cuda import libraries, sonames
@@ -308,30 +308,56 @@ def _symbols_searched(wheel: WheelFacts) -> bool:
     return all(o.symbols is not None for o in wheel.linked)
 
 
-def _against(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     brought = graph.against
-    if brought is None or _may_open_copies(graph, wheel, brought):
+    if brought is None:
         return
     count = len(brought.libraries)
     known = f"{count} {'library' if count == 1 else 'libraries'}"
     known = f"the {known} that releases of {brought.compiler} have" if brought.compiler else f"its {known}"
-    unsearched = [posixpath.basename(o.file) for o in wheel.linked if not o.all_searched]
-    but = f"; not all constants of {', '.join(unsearched)} were searched for names of libraries"
-    yield f"{brought.label}: the wheel loads no second copy of {known}{but if unsearched else ''}"
+    opened = graph.openings.get(wheel.name, Openings())
+    reasons = [
+        _listed("code names other versions of them, or opens any: ", sorted(_copies(graph, wheel, brought))),
+        f"what these files open was not followed to a name: {_files(opened.unfollowed)}"
+        * bool(opened.unfollowed),
+        _hidden(wheel),
+    ]
+    if found := "; ".join(filter(None, reasons)):
+        yield Withheld(
+            f"{brought.label}: the wheel has no second copy of {known} in a place that was read, but {found}"
+        )
+        return
+    unsearched = [o.file for o in wheel.linked if not o.all_searched]
+    calling = [o.file for o in wheel.linked if _calls_dlopen(o)]
+    but = [
+        f"not all constants of {_files(unsearched)} were searched for names of libraries" * bool(unsearched),
+        f"what compiled code passes to dlopen was not followed: {_files(calling)}" * bool(calling),
+        f"tests and code that is made at run time were not followed: {_files(opened.aside)}"
+        * bool(opened.aside),
+        f"functions open what users name: {_files(opened.users)}" * bool(opened.users),
+    ]
+    end = "".join(f"; {each}" for each in but if each) + _unread(wheel)
+    yield f"{brought.label}: the wheel loads no second copy of {known}{end}"
 
 
-def _may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> bool:
-    """Return whether code of the wheel names a library of `against` in another version, or in an unknown one.
+def _calls_dlopen(binary: ElfObject) -> bool:
+    imports = binary.bindings.imports.values() if binary.bindings else ()
+    return any(not {"dlopen", "dlmopen"}.isdisjoint(names) for names in imports)
+
+
+def _copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[str]:
+    """Yield the names in code of a wheel that mean a library of `against` in another version, or in an unknown one.
 
     The version of a library that Python code opens is unknown, unless the wheel NEEDs it or requires its package.
     """
-    mentions = {name for o in wheel.linked for name in o.mentioned_sonames}
-    if any(against.other_versions(name) for name in mentions):
-        return True
+    names = {name for o in wheel.linked for name in (*o.mentioned_sonames, *o.auxiliary)}
+    opened = set(graph.openings.get(wheel.name, Openings()).names)
     known = {edge.needed for edge in graph.of(wheel)}
     known.update(*(package_tables.sonames_of(each.package) for each in graph.required_always(wheel.name)))
     others = set(map(sonames.bare, against.libraries)) - set(map(sonames.bare, known))
-    return any(code.may_open(*others) for code in wheel.preloads)
+    yield from (name for name in names | opened if against.other_versions(name))
+    yield from (name for name in others if any(code.may_open(name) for code in wheel.preloads))
+    yield from (name for name in opened if sonames.bare(name) in others and not against.other_versions(name))
 
 
 _PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], _Proving]], ...] = (

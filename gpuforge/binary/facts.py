@@ -130,6 +130,7 @@ class ElfObject(NamedTuple):
     dynamic: tuple[tuple[int, int], ...] = ()  # every (tag, value) before DT_NULL
     soname: str = ""
     needed: tuple[str, ...] = ()
+    auxiliary: tuple[str, ...] = ()  # libraries that are loaded, too, if they are there
     rpath: tuple[str, ...] | None = None  # entries as written
     runpath: tuple[str, ...] | None = None
     interpreter: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -457,3 +458,67 @@ CASES: dict[str, tuple[Topic, dict[str, Any], list[str]]] = {
 def test_each_kind_of_proof_has_its_lines(case: str, tmp_path: Path) -> None:
     topic, options, expected = CASES[case]
     assert lines_of(topic, tmp_path, **options) == expected
+
+
+OPENED = Against("the folder", frozenset({"libcublas.so.11", "libgomp.so.1"}))
+HERE = "import ctypes, os\nhere = os.path.dirname(__file__)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import ctypes\nctypes.CDLL('libm.so.6')\n", ""),
+        ("import ctypes\nctypes.CDLL(None)\n", ""),
+        ("import ctypes\ndef f(lib: ctypes.CDLL) -> bool:\n    return isinstance(lib, ctypes.CDLL)\n", ""),
+        (HERE + "ctypes.CDLL(os.path.join(here, 'libx.so'))\n", ""),
+        (HERE + "for name in ('liba.so', 'libb.so'):\n    ctypes.cdll.LoadLibrary(here + '/' + name)\n", "?"),
+        (
+            HERE
+            + "for name in ('liba.so', 'libb.so'):\n    ctypes.cdll.LoadLibrary(os.path.join(here, name))\n",
+            "",
+        ),
+        ("import ctypes\ndef load(name):\n    return ctypes.cdll[name]\n", "users"),
+        ("import ctypes\ndef load(name):\n    return ctypes.cdll[name]\nload('libx.so')\n", "?"),
+        ("import ctypes\nctypes.CDLL('libcub' + 'las.so.12')\n", "names"),
+        ("import ctypes\nctypes.PyDLL('libcublas.so.12')\n", "names"),
+        ("import ctypes\nctypes.cdll['libcublas.so.12']\n", "?"),
+        ("from ctypes import CDLL as C\nC('libx.so')\n", "?"),
+        ("import ctypes\nopen_it = ctypes.CDLL\n", "?"),
+        ("import ctypes as c\ngetattr(c, 'CD' + 'LL')('libx.so')\n", "?"),
+        ("import cffi\nn = 'lib'\nn += 'x.so.12'\ncffi.FFI().dlopen(n)\n", "?"),
+        ("import ctypes, os\nctypes.CDLL(os.environ['X'])\n", "?"),
+        ("import os\nos.environ['LD_PRELOAD'] = 'libx.so'\n", "?"),
+    ],
+)
+def test_python_code_that_opens_more_than_is_known(tmp_path: Path, code: str, reason: str) -> None:
+    path = wheel(tmp_path, {MODULE: elf(), "demo/__init__.py": code.encode()})
+    report = audit([path], against=OPENED).wheels[0]
+    held = [p.text for p in report.proofs if p.topic == "against"]
+    withheld = "".join(p.text for p in report.withheld if p.topic == "against")
+    assert ("was not followed to a name: __init__.py" in withheld) == (reason == "?")
+    assert ("code names other versions of them" in withheld) == (reason == "names")
+    assert bool(held) == (not withheld) == (reason in {"", "users"})
+    assert ("functions open what users name: __init__.py" in "".join(held)) == (reason == "users")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "followed"),
+    [
+        ("README.md", b"import ctypes\n", True),
+        ("demo/tests/test_x.py", b"import ctypes, os\nctypes.CDLL(os.environ['X'])\n", True),
+        ("demo.pth", b"import ctypes, os; ctypes.CDLL(os.environ['X'])\n", False),
+        ("demo/code", b"import ctypes\nctypes.CDLL('libx.so')\n", False),
+        ("demo/x.pyc", b"\xa7\r\r\n" + bytes(12) + b"\xe3CDLL", False),
+        ("demo-1.0.data/scripts/run", b"#!python\nimport ctypes, sys\nctypes.CDLL(sys.argv[1])\n", False),
+    ],
+)
+def test_files_that_python_runs(tmp_path: Path, file: str, content: bytes, followed: bool) -> None:
+    assert (
+        bool(proved("against", wheel(tmp_path, {MODULE: elf(), file: content}), against=OPENED)) == followed
+    )
+
+
+def test_an_auxiliary_library_is_loaded_too(tmp_path: Path) -> None:
+    for name, found in (("libm.so.6", False), ("libcublas.so.12", True)):
+        data = elf(filters=[name]).replace(struct.pack("<q", DT["filter"]), struct.pack("<q", 0x7FFFFFFD))
+        assert bool(proved("against", wheel(tmp_path, {MODULE: data}), against=OPENED)) == (not found)

@@ -19,7 +19,7 @@ from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, key
 from gpuforge.audit.link.opened import opens
 from gpuforge.audit.link.resolve import Resolver
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import Openings, WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import stack
 from gpuforge.cuda.provided import Provided
@@ -54,6 +54,7 @@ class LinkGraph:
     one_process: bool = False
     # of files that were read completely, as the expectation asks
     evidence: Mapping[Key, Evidence] = field(default_factory=dict)
+    openings: Mapping[str, Openings] = field(default_factory=dict)  # by wheel, for `against`
     _chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = field(
         default_factory=dict, init=False, repr=False
     )

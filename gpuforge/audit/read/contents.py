@@ -24,7 +24,7 @@ from gpuforge.wheel.archive import BROKEN
 
 _LEAST = 16  # bytes; nothing that a machine runs is smaller, even if it is packed
 _MOST = 128 << 20  # bytes that are read of all these files of a wheel
-_UNPACKED = 32 << 20  # bytes of one packed file
+UNPACKED = 32 << 20  # bytes of one packed file
 _DEEPEST = 4  # packed files in each other
 _ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01")
 _BITCODE = b"BC\xc0\xde"  # LLVM's, also for GPUs
@@ -66,7 +66,11 @@ class Reader:
             self._unknown.append(file)
             return
         self._left -= len(data)
-        self._judge(file, data, 0)
+        try:
+            for part, packed in parts(data, self._budget):
+                self._judge(file, part, packed=packed)
+        except MalformedError:
+            self._unpackable.append(file)
 
     def add_code(self, file: str) -> None:
         """Add a file that has GPU code which is not judged."""
@@ -78,7 +82,7 @@ class Reader:
             self._code, tuple(dict.fromkeys(self._unknown)), tuple(dict.fromkeys(self._unpackable))
         )
 
-    def _judge(self, file: str, data: bytes, depth: int) -> None:
+    def _judge(self, file: str, data: bytes, *, packed: bool) -> None:
         if len(data) < _LEAST or data.startswith(ar.MAGIC):
             return
         if _is_text(data):
@@ -88,20 +92,28 @@ class Reader:
             self._code[file] = "ELF"
         elif find(data, fatbin.START) >= 0 or ptx.occurs(data) or data.startswith(_BITCODE):
             self._code.setdefault(file, "GPU code")
-        elif unpack := _unpacker(data):
-            self._unpack(file, unpack, data, depth)
-        elif not (data.startswith(_DATA) or (file.endswith(".pyc") and data[2:4] == b"\r\n")):
+        elif not (packed or data.startswith(_DATA) or (file.endswith(".pyc") and data[2:4] == b"\r\n")):
             self._unknown.append(file)
 
-    def _unpack(self, file: str, unpack: Callable[[bytes], Iterator[bytes]], data: bytes, depth: int) -> None:
-        try:
-            if depth == _DEEPEST:
-                raise MalformedError.of("it is packed too often")
-            for part in unpack(data):
-                self._budget.spend("bytes", len(part))
-                self._judge(file, part, depth + 1)
-        except (MalformedError, RuntimeError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, *BROKEN):
-            self._unpackable.append(file)
+
+def parts(data: bytes, budget: Budget, depth: int = 0) -> Iterator[tuple[bytes, bool]]:
+    """Yield the content of a file and all that is packed in it, each with whether it is packed itself.
+
+    Raises MalformedError for what cannot be unpacked.
+    """
+    unpack = _unpacker(data)
+    yield data, unpack is not None
+    if unpack is None:
+        return
+    if depth == _DEEPEST:
+        raise MalformedError.of("it is packed too often")
+    try:
+        for part in unpack(data):
+            budget.spend("bytes", len(part))
+            budget.spend("entries", 1)
+            yield from parts(part, budget, depth + 1)
+    except (RuntimeError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, *BROKEN) as error:
+        raise MalformedError.of(str(error)) from error
 
 
 def _is_text(data: bytes) -> bool:
@@ -141,7 +153,7 @@ def _stream(data: bytes) -> Iterator[bytes]:
     """Yield the content of each stream; raises the errors of its library, and MalformedError if it is too large."""
     left = data
     while inflater := _inflater(left):
-        yield inflater.decompress(left, _UNPACKED)
+        yield inflater.decompress(left, UNPACKED)
         left = getattr(inflater, "unused_data", b"")
         if not getattr(inflater, "eof", True):
             raise MalformedError.of("it is cut off or too large")
@@ -154,7 +166,7 @@ def _zstd(data: bytes) -> Iterator[bytes]:
 
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
-            yield _bounded(stream.read(_UNPACKED + 1))
+            yield _bounded(stream.read(UNPACKED + 1))
     except zstandard.ZstdError as error:
         raise MalformedError.of(str(error)) from error
 
@@ -163,17 +175,17 @@ def _zip(data: bytes) -> Iterator[bytes]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
             with archive.open(info) as member:
-                yield _bounded(member.read(_UNPACKED + 1))
+                yield _bounded(member.read(UNPACKED + 1))
 
 
 def _tar(data: bytes) -> Iterator[bytes]:
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for info in archive:
             if member := archive.extractfile(info):
-                yield _bounded(member.read(_UNPACKED + 1))
+                yield _bounded(member.read(UNPACKED + 1))
 
 
 def _bounded(content: bytes) -> bytes:
-    if len(content) > _UNPACKED:
+    if len(content) > UNPACKED:
         raise MalformedError.of("it is too large")
     return content

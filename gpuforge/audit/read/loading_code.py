@@ -275,13 +275,14 @@ def _named(text: bytes, file: str, functions: Iterable[str]) -> set[str]:
 
 def _modules(code: PythonCode) -> Iterator[Member]:
     """Yield the Python files; those of tests only if tests have libraries, because nothing else imports them."""
-    read_tests = any(".so" in member.name and _of_tests(member) for member in code.members)
+    read_tests = any(".so" in member.name and of_tests(member) for member in code.members)
     for member in code.members:
-        if member.name.endswith(".py") and member.size <= _LARGEST and (read_tests or not _of_tests(member)):
+        if member.name.endswith(".py") and member.size <= _LARGEST and (read_tests or not of_tests(member)):
             yield member
 
 
-def _of_tests(member: Member) -> bool:
+def of_tests(member: Member) -> bool:
+    """Return whether a file is in a folder of tests."""
     return "/tests/" in member.name or "/test/" in member.name
 
 

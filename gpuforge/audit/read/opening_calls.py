@@ -26,6 +26,7 @@ _TEXTS = frozenset(
 _PASSED_ON = frozenset(
     {"str", "fspath", "Path", "PurePath", "bytes", "encode", "sorted", "list", "tuple", "set", "iter"}
 )
+_SAME_END = frozenset({"abspath", "realpath", "expanduser", "resolve", "absolute", "as_posix", "joinpath"})
 _CAUGHT = frozenset({"OSError", "Exception", "BaseException", "EnvironmentError", "IOError"})
 _DEEPEST = 8  # variables and functions from a call to a value
 _MOST = 20_000  # expressions that are looked at in one file
@@ -49,11 +50,12 @@ class OpeningCalls(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A possible value of an expression: a path, a bare name with its text, or unknown."""
+    """A possible value of an expression: a path, a bare name, or unknown."""
 
     kind: str  # "path", "name", "unknown"
-    text: str = ""
+    text: str = ""  # the name, or that of the file at the end of a path
     string: int = 0  # the `id` of the constant
+    exact: bool = False  # the whole text is known
 
 
 _PATH, _UNKNOWN = _Value("path"), _Value("unknown")
@@ -61,7 +63,7 @@ _PATH, _UNKNOWN = _Value("path"), _Value("unknown")
 
 def opening_calls(tree: ast.Module) -> OpeningCalls | None:
     """Return what the calls of a file open; None without a call, or if the file is too large to follow them."""
-    file = _File(tree)
+    file = File(tree)
     calls = [(call, values) for call in file.calls if (values := list(file.opened(call)))]
     if not calls or file.left <= 0:
         return None
@@ -78,7 +80,7 @@ def opening_calls(tree: ast.Module) -> OpeningCalls | None:
     )
 
 
-class _File:
+class File:
     """A parsed file: what its variables are assigned, and where its functions are called."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -88,10 +90,15 @@ class _File:
         self.uses: dict[str, list[ast.Call]] = {}  # the last name of a function -> its calls
         self._in: dict[int, _Function | None] = {}  # the `id` of a node -> its function
         self._assigned: dict[tuple[int, str], list[ast.expr]] = {}  # the `id` of a function or 0, a variable
+        self._augmented = set[str]()
+        self.nodes: list[ast.AST] = []
         stack: list[tuple[ast.AST, _Function | None]] = [(tree, None)]
         while stack:
             node, function = stack.pop()
+            self.nodes.append(node)
             self._in[id(node)] = function
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                self._augmented.add(node.target.id)
             for target, value in _assignments(node):
                 for name, part in _parts_for(target, value):
                     self._assigned.setdefault((id(function) if function else 0, name), []).append(part)
@@ -130,13 +137,17 @@ class _File:
         if _is_path(node):
             yield _PATH
         elif isinstance(node, ast.Constant):
-            yield from [_Value("name", node.value, id(node))] if isinstance(node.value, str) else []
+            yield from [_named(node.value, id(node))] if isinstance(node.value, str) else []
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            yield from self._at_end(node.right, depth)
         elif parts := _joined_parts(node):
             yield from self._joined(parts, depth)
         elif isinstance(node, ast.Name):
             yield from self._of_variable(node, node.id, depth)
         elif isinstance(node, ast.Call):
             yield from self._of_call(node, depth)
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            yield from (value._replace(exact=False) for value in self._values(node.value, depth - 1))
         elif type(node) in _PARTS:
             for part in _PARTS[type(node)]:
                 inner = getattr(node, part)
@@ -145,12 +156,18 @@ class _File:
         else:
             yield _UNKNOWN
 
+    def _at_end(self, node: ast.expr, depth: int) -> Iterator[_Value]:
+        """Yield the paths that end with an expression."""
+        yield from (value._replace(kind="path", string=0) for value in self._values(node, depth - 1))
+
     def _joined(self, parts: Iterable[ast.expr], depth: int) -> Iterator[_Value]:
         """Yield the values of a text made of parts: a path if one part has a slash, else as it begins."""
         first, *rest = parts
         texts = [n.value for each in (first, *rest) for n in walk(each) if isinstance(n, ast.Constant)]
         if any(isinstance(text, str) and "/" in text for text in texts):
-            yield _PATH
+            last = rest[-1] if rest else first
+            text = last.value if isinstance(last, ast.Constant) and isinstance(last.value, str) else ""
+            yield _named(text) if "/" in text else _PATH
             return
         begins = first.value if isinstance(first, ast.FormattedValue) else first
         behind = "".join(
@@ -160,7 +177,8 @@ class _File:
             if value.kind != "name":
                 yield value
             elif value.text.startswith("lib") or not re.search("[{%]", value.text + behind):
-                yield value._replace(text=value.text + behind)
+                exact = value.exact and not re.search("[{%]", behind)
+                yield value._replace(text=value.text + behind, exact=exact)
             else:
                 yield _UNKNOWN
 
@@ -168,16 +186,25 @@ class _File:
         name = _called(call)
         own = call.func.value if isinstance(call.func, ast.Attribute) else None
         if name == "join":
-            yield _UNKNOWN if isinstance(own, ast.Constant) else _PATH
+            yield from (
+                [_UNKNOWN]
+                if isinstance(own, ast.Constant)
+                else self._at_end(call.args[-1], depth)
+                if call.args
+                else [_PATH]
+            )
         elif name == "find_library":
-            yield _Value("name")
+            yield _Value("name", exact=bool(call.args) and isinstance(call.args[0], ast.Constant))
         elif name in _TEXTS and own is not None:
-            yield from self._values(own, depth - 1)
+            edited = name not in {"keys", "values", "items", "decode"}
+            for value in self._values(own, depth - 1):
+                yield value._replace(exact=value.exact and not edited)
         elif name in {"get", "setdefault"} and own is not None:
             for each in (own, *call.args[1:]):
                 yield from self._values(each, depth - 1)
         elif _PATHS.fullmatch(name) or (name in _PASSED_ON and len(call.args) > 1):
-            yield _PATH
+            passed = own if name in _SAME_END and not call.args else call.args[-1] if call.args else None
+            yield from self._at_end(passed, depth) if passed and name in _SAME_END | _PASSED_ON else [_PATH]
         elif name in _PASSED_ON and call.args:
             yield from self._values(call.args[0], depth - 1)
         else:
@@ -199,8 +226,9 @@ class _File:
         found = (function and self._assigned.get((id(function), name))) or []
         if not (found or given):
             found = self._assigned.get((0, name), [])
-        for value in (*found, *filter(None, given)):
-            yield from self._values(value, depth - 1)
+        for expression in (*found, *filter(None, given)):
+            for value in self._values(expression, depth - 1):
+                yield value._replace(exact=value.exact and name not in self._augmented)
         if None in given or not (found or given):
             yield _UNKNOWN
 
@@ -293,13 +321,17 @@ class _File:
 def _is_path(node: ast.expr) -> bool:
     """Return whether an expression is a path by its form alone."""
     match node:
-        case ast.Constant(value=str() as text):
-            return "/" in text
-        case ast.BinOp(op=ast.Div()) | ast.Name(id="__file__" | "__path__"):
+        case ast.Name(id="__file__" | "__path__"):
             return True
         case ast.Attribute(attr="environ" | "parent" | "parents" | "origin" | "submodule_search_locations"):
             return True
     return False
+
+
+def _named(text: str, string: int = 0) -> _Value:
+    """Return the value of a text: a path if it has a slash, with the name of its file."""
+    name = text.rpartition("/")[2]
+    return _Value("path" if "/" in text else "name", name, string, not re.search("[{%]", name))
 
 
 def _joined_parts(node: ast.expr) -> list[ast.expr]:

@@ -32,9 +32,9 @@ class Source(NamedTuple):
 class Parser:
     """Parses the files of one wheel, up to a total number of tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: int = _BUDGET) -> None:
         """Start with the whole budget."""
-        self._budget = _BUDGET
+        self._budget = budget
 
     def parse(self, text: bytes) -> Source | None:
         """Return a file; None if Python cannot import it. A file that is too long is not parsed."""

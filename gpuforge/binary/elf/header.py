@@ -221,7 +221,7 @@ DT_VERNEED, DT_FILTER, DT_AUXILIARY = 0x6FFFFFFE, 0x7FFFFFFF, 0x7FFFFFFD
 DT_VERSYM, DT_VERDEF = 0x6FFFFFF0, 0x6FFFFFFC
 DT_FLAGS, DF_STATIC_TLS = 30, 0x10
 DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
-NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER)
+NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER, DT_AUXILIARY)
 _LONGEST_DYNAMIC = 1 << 20  # bytes of the section
 _PAGE = 1 << 12  # bytes; no Linux has smaller pages
 _NEXT_ENTRIES = 1 << 12  # bytes that are read at once beyond the segment
@@ -268,6 +268,11 @@ class Dynamic:
     def needed(self) -> tuple[str, ...]:
         """DT_NEEDED, in order, and DT_FILTER, as glibc loads both alike (elf/dl-deps.c, _dl_map_object_deps)."""
         return tuple(self.strings.text(value) for tag, value in self.entries if tag in (DT_NEEDED, DT_FILTER))
+
+    @property
+    def auxiliary(self) -> tuple[str, ...]:
+        """DT_AUXILIARY: libraries that glibc loads as those of DT_NEEDED if they are there."""
+        return tuple(self.strings.text(value) for tag, value in self.entries if tag == DT_AUXILIARY)
 
     @property
     def rpath(self) -> tuple[str, ...] | None:

@@ -66,6 +66,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         dynamic=dynamic.entries,
         soname=dynamic.soname,
         needed=dynamic.needed,
+        auxiliary=dynamic.auxiliary,
         rpath=dynamic.rpath,
         runpath=dynamic.runpath,
         interpreter=elf.interpreter,

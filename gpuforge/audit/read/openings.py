@@ -1,0 +1,223 @@
+"""Follows every way in which Python code of a wheel opens libraries to the names of these, for `--against`.
+
+A file that mentions one of the means is read to its end: each use of them must be a call, and what that opens a name
+that is known. Everything else is a file that may open any library.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+
+from gpuforge.audit.model import Openings
+from gpuforge.audit.read import contents
+from gpuforge.audit.read.input import Input
+from gpuforge.audit.read.loading_code import of_tests
+from gpuforge.audit.read.opening_calls import File
+from gpuforge.audit.read.python_source import Parser, walk
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.archive import Archive, Member
+
+# Functions that open libraries, ways to them by other names, and the variable that lets the next process open some
+_MEANS = re.compile(
+    rb"\b(?:CDLL|PyDLL|cdll|pydll|LoadLibrary|LibraryLoader|dlopen|load_library)\b|load_nvidia_dynamic_lib|LD_PRELOAD"
+    rb"|import\s+_?ctypes\s+as|(?:getattr|vars)\(\s*_?ctypes|ctypes\.__dict__"
+)
+_MODULES = {"ctypes", "_ctypes", "cffi"}
+_OPENERS = {"CDLL", "PyDLL", "LoadLibrary", "dlopen"}
+_LOADERS = {"cdll", "pydll"}  # they open what is written behind them, too: cdll["libx.so"]
+_OTHERS = {"LibraryLoader", "load_library", "load_nvidia_dynamic_lib"}
+_COMPUTED = re.compile(
+    rb"\b(?:exec|eval|__import__|import_module|run_path|run_module|marshal\.loads)\(\s*(?![\s\"')])|\.modules\[\s*[\"']?\w*[\"']?\s*\+"
+)
+_TOKENS = 4_000_000  # that are parsed
+_SOURCES = (".py", ".pyw", ".pth")
+_SCRIPT = re.compile(r"[^/]+\.data/scripts/")
+_TEXTS = (
+    ".md",
+    ".rst",
+    ".txt",
+    ".pyi",
+    ".h",
+    ".hpp",
+    ".cuh",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".cu",
+    ".html",
+    ".js",
+    ".css",
+    ".pyx",
+)
+_IMPORT = re.compile(rb"(?m)^\s*(?:import|from)\s+_?(?:ctypes|cffi)\b")
+
+
+def collect(given: Iterable[Input]) -> dict[str, Openings]:
+    """Return what the Python code of each input opens; of one that cannot be read any more, nothing is known."""
+    found = {}
+    for one in given:
+        try:
+            with one.open() as archive:
+                found[one.label] = of_wheel(archive)
+        except (MalformedError, OSError):  # it could be read a moment ago
+            found[one.label] = Openings(unfollowed=(one.label,))
+    return found
+
+
+def of_wheel(archive: Archive) -> Openings:
+    """Return what the Python code of a wheel opens. Raises MalformedError for a broken archive."""
+    parser = Parser(_TOKENS)
+    names: dict[str, str] = {}
+    unfollowed: list[str] = []
+    computed: list[str] = []
+    tests: list[str] = []
+    left: dict[str, set[str]] = {}  # file -> its functions that open what their callers name
+    for member in archive.members:
+        if not member.packed or member.size > contents.UNPACKED or _is_of_others(member):
+            continue
+        data = archive.data(member)
+        if not (member.name.endswith(_SOURCES) or _SCRIPT.match(member.name)):
+            unfollowed += [member.name] * _packs_python(data, archive)
+        elif not _MEANS.search(data):
+            computed += [member.name] * bool(_COMPUTED.search(data))
+        elif not (parsed := parser.parse(_code(member, data))) or not parsed.tree:
+            # of another Python's syntax, or too large
+            unfollowed.append(member.name)
+        else:
+            found = _Uses(parsed.tree)
+            names |= dict.fromkeys(found.names, member.name)
+            if found.functions is None or b"LD_PRELOAD" in data:
+                (tests if _is_example(member) else unfollowed).append(member.name)
+            elif found.functions:
+                left[member.name] = found.functions
+            computed += [member.name] * bool(_COMPUTED.search(data))
+    called = _called_elsewhere(archive, left)
+    users = [file for file in left if file not in called]
+    return Openings(names, (*unfollowed, *called), (*computed, *tests), tuple(users))
+
+
+def _called_elsewhere(archive: Archive, left: Mapping[str, set[str]]) -> list[str]:
+    """Return the files with a function whose name is in another Python file, which may call it."""
+    if not left:
+        return []
+    others = [m for m in archive.members if m.name.endswith(".py") and m.packed and not _is_example(m)]
+    words = {m.name: set(re.findall(rb"\w+", archive.data(m))) for m in others}
+    return [
+        file
+        for file, functions in left.items()
+        if any(
+            name.encode() in found for other, found in words.items() if other != file for name in functions
+        )
+    ]
+
+
+def _is_of_others(member: Member) -> bool:
+    """Return whether Python runs no code of a file, whatever it says: texts for people and for compilers."""
+    return member.name.endswith(_TEXTS) or ".dist-info/" in member.name or ".so" in member.name
+
+
+def _packs_python(data: bytes, archive: Archive) -> bool:
+    try:
+        return any(_may_be_python(part) for part, _ in contents.parts(data, archive.budget))
+    except MalformedError:
+        return False  # counted as a file that was not unpacked
+
+
+def _is_example(member: Member) -> bool:
+    """Return whether no import of the package leads to a file."""
+    return of_tests(member) or "examples/" in member.name
+
+
+def _may_be_python(data: bytes) -> bool:
+    """Return whether bytes may be code: a text that imports a means, or compiled code that names one."""
+    if data.startswith(b"\x7fELF"):
+        return False
+    return bool(_IMPORT.search(data)) or (data[2:4] == b"\r\n" and bool(_MEANS.search(data)))
+
+
+def _code(member: Member, data: bytes) -> bytes:
+    """Return the code of a file; of a file of paths the lines that Python's `site` runs."""
+    if not member.name.endswith(".pth"):
+        return data
+    return b"\n".join(line for line in data.splitlines() if line.startswith((b"import ", b"import\t")))
+
+
+class _Uses:
+    """The uses of means in a file: the names that they open, and the functions around those that open other things.
+
+    `functions` is None if one of these is not in a function, or in one that the file itself uses.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._file = file = File(tree)
+        self.names: set[str] = set()
+        self.functions: set[str] | None = set()
+        modules = {
+            each.asname or each.name.partition(".")[0]
+            for node in walk(tree)
+            if isinstance(node, ast.Import)
+            for each in node.names
+            if each.name.partition(".")[0] in _MODULES
+        }
+        unfollowed = [node for node in walk(tree) if self._is_passed_on(node, modules)]
+        for call in file.calls:
+            values = list(file.opened(call))
+            self.names |= {value.text for value in values} - {""}
+            unfollowed += [call] * (not all(value.exact for value in values))
+        around = [self._outermost(node) for node in unfollowed]
+        if None in around or file.left <= 0:
+            self.functions = None
+        else:
+            self.functions = {name for name in around if name}
+            if any(self._is_used(name) for name in self.functions):
+                self.functions = None
+
+    def _is_passed_on(self, node: ast.AST, modules: set[str]) -> bool:
+        """Return whether a means is used other than by calling it: in a variable, by `getattr`, as `cdll.name`."""
+        above = self._file.parents.get(id(node))
+        if isinstance(node, ast.ImportFrom):
+            of_means = (node.module or "").partition(".")[0] in _MODULES
+            return of_means and any(each.asname and each.name in _OPENERS | _LOADERS for each in node.names)
+        if isinstance(node, ast.Name) and node.id in modules and isinstance(above, ast.Call):
+            return _last(above.func) in {
+                "getattr",
+                "vars",
+            }  # an attribute is found by its name, whatever has the module
+        name = _last(node)
+        if name in _LOADERS:
+            return not (isinstance(above, ast.Attribute) and above.attr == "LoadLibrary")
+        if name == "__dict__" and isinstance(node, ast.Attribute) and _last(node.value) in modules:
+            return True
+        if name in _OTHERS and name not in self._file.functions:
+            return True
+        return (
+            name in _OPENERS and name not in self._file.functions and not _is_called_or_compared(node, above)
+        )
+
+    def _outermost(self, node: ast.AST) -> str | None:
+        """Return the name of the function of the module around a node; None if there is none."""
+        found = None
+        while (above := self._file.parents.get(id(node))) is not None:
+            node = above
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found = None if isinstance(node, ast.ClassDef) or node.decorator_list else node.name
+        return found
+
+    def _is_used(self, name: str) -> bool:
+        loaded = (n for n in self._file.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+        return any(node.id == name for node in loaded)
+
+
+def _is_called_or_compared(node: ast.AST, above: ast.AST | None) -> bool:
+    """Return whether a function is called, or only names a type: in `isinstance`, or in an annotation."""
+    if isinstance(above, ast.Call):
+        return above.func is node or _last(above.func) == "isinstance"
+    if isinstance(above, ast.arg | ast.AnnAssign):
+        return above.annotation is node
+    return isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef) and above.returns is node
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
