@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .given import HostArray, given_value, host_array
-from .signature import reads_only
+from .host_access import reads_only
 
 
 class DeviceCopies:

@@ -242,7 +242,8 @@ def _judge(here: Here, build: Build, image: Image) -> Verdict:
     backend = BACKENDS.get(image.about.loader)
     if backend is None:
         return Verdict(False, here.obstacle or Reason("not-loadable"))
-    return implementation(backend).judge(image, build, here)
+    verdict: Verdict = implementation(backend).judge(image, build, here)
+    return verdict
 
 
 def _preference(candidate: Candidate) -> tuple[int, int, int, int, int]:

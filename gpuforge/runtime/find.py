@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import layout
-from .index import BuildPlace, read_index
+from .index import BuildPlace, place_in
 from .layout import BuildUnusable, Lookup, guard, guard_place, home_problem, user_folder, variable
 from .values import HOST_LIBRARY, Image, Origin, Reason, Refused
 
@@ -30,20 +30,18 @@ def places_of(package: str, name: str, shipped: str, env: Mapping[str, str]) -> 
     lookup = Lookup(name, home, package, env)
     recipe, problem = _recipe_of(layout.sources(home, name))
     if recipe is None:
-        explicit = _explicit(lookup, "")
-        own = _own(lookup)
         there = _shipped(lookup, shipped, problem)
         known = kernels_wheels(home)
         apart = known.sets.get(name) if known else None
         cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
-        return (*explicit, *own, *there, *_cpu(lookup, cpu, ""))
-    from .libraries import identity_of
+        return (*_explicit(lookup, ""), *_own(lookup), *there, *_cpu(lookup, cpu, ""))
+    from .libraries import built_place, identity_of
 
     abi, fallback = identity_of(recipe.demands), layout.kernels(home, recipe.fallback)
     places = (
         *_explicit(lookup, abi),
-        _built(lookup, abi),
-        *_here(recipe),
+        built_place(lookup, abi),
+        *recipe.places(),
         *(_shipped(lookup, fallback, None) if recipe.fallback else ()),
         *_cpu(lookup, recipe.cpu, abi),
     )
@@ -64,20 +62,29 @@ def kernels_wheels(home: str) -> Listing | None:
 def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[BuildPlace, ...]:
     """Return the places in the wheel itself and in its kernels wheels, those for the newest CUDA first."""
     if os.path.isdir(folder):
-        return (_folder(Origin.SHIPPED, folder),)
-    name = os.path.basename(folder)
-    known = kernels_wheels(lookup.home)
-    if known is None or name not in known.sets:
-        return (BuildPlace(Origin.SHIPPED, folder, problem=problem or Reason("no-set", {"name": name})),)
-    from .wheels import installed, none_installed
+        return (place_in(Origin.SHIPPED, folder),)
+    if kernels_wheels(lookup.home):
+        from .wheels import places_of as apart
 
-    places = []
-    for wheel in installed(lookup.home, lookup.package):
-        inside, refused = layout.kernels(wheel.home, name), wheel.problem_of(name)
-        broken = BuildPlace(Origin.SHIPPED, inside, problem=refused)
-        place = broken if refused else _folder(Origin.SHIPPED, inside)
-        places.append(place._replace(wheel=wheel.distribution))
-    return tuple(places) or (BuildPlace(Origin.SHIPPED, folder, problem=none_installed(known)),)
+        found = apart(lookup.home, lookup.package, folder)
+        if found:
+            return found
+    problem = problem or Reason("no-set", {"name": os.path.basename(folder)})
+    return (BuildPlace(Origin.SHIPPED, folder, problem=problem),)
+
+
+def _cpu(lookup: Lookup, name: str, abi: str | Reason) -> tuple[BuildPlace, ...]:
+    if not name:
+        return ()
+    try:
+        from .libraries import cpu_places
+    except ImportError:  # another wheel's set
+        return (_left_out(Origin.CPU, name),)
+    return cpu_places(lookup, name, abi)
+
+
+def _left_out(origin: Origin, file: str) -> BuildPlace:
+    return BuildPlace(origin, file, file=file, image=HOST_LIBRARY, problem=Reason("part-left-out"))
 
 
 def _recipe_of(folder: str) -> tuple[Recipe | None, Reason | None]:
@@ -93,49 +100,6 @@ def _recipe_of(folder: str) -> tuple[Recipe | None, Reason | None]:
         return None, refused.reason
 
 
-def _here(recipe: Recipe) -> Iterator[BuildPlace]:
-    """Yield the places of the sources that back ends compile at their first use, by their first toolchain each."""
-    from .backends import backend_of
-
-    firsts = {toolchain.family: toolchain for toolchain in reversed(recipe.toolchains)}
-    for family, toolchain in firsts.items():
-        backend, sources = backend_of(family), recipe.sources_of(toolchain)
-        if backend:
-            contents = sources.contents(recipe.name)
-            yield BuildPlace(backend.origin, sources.folder, contents=contents, sources=sources)
-
-
-def _cpu(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[BuildPlace]:
-    """Yield the places of the library that does a set's work on the CPU, if it has one."""
-    if not name:
-        return
-    try:
-        from .libraries import cpu_library
-    except ImportError:  # another wheel's set
-        yield BuildPlace(Origin.CPU, name, file=name, image=HOST_LIBRARY, problem=Reason("part-left-out"))
-        return
-    for build in cpu_library(lookup, name, abi):
-        image = build.images[0] if build.images else HOST_LIBRARY
-        yield BuildPlace(
-            *(Origin.CPU, build.place),
-            file=build.place,
-            image=image,
-            problem=build.problem,
-            wheel=build.wheel,
-        )
-
-
-def _built(lookup: Lookup, abi: str | Reason) -> BuildPlace:
-    """Return the place of the user build of a set's sources: images, or a library for the CPU."""
-    from .libraries import built_library
-
-    candidate = built_library(lookup, abi)
-    file, problem = candidate.build.place, candidate.build.problem
-    if problem is None and os.path.isdir(file):
-        return _folder(Origin.USER_BUILD, file)
-    return BuildPlace(Origin.USER_BUILD, file, file=file, image=HOST_LIBRARY, problem=problem)
-
-
 def _explicit(lookup: Lookup, abi: str | Reason) -> Iterator[BuildPlace]:
     """Yield the place that the environment names, if it names one."""
     named = variable(lookup.package, lookup.name)
@@ -143,24 +107,19 @@ def _explicit(lookup: Lookup, abi: str | Reason) -> Iterator[BuildPlace]:
     if not path:
         return
     if os.path.isfile(layout.index(path)):
-        yield _folder(Origin.EXPLICIT, path)
+        yield place_in(Origin.EXPLICIT, path)
     elif os.path.isfile(path) and path.endswith(_FILES):
         yield BuildPlace(Origin.EXPLICIT, path, file=path, image=Image("unread", variable=named))
     elif os.path.isfile(path) and path.endswith(".so"):
-        yield _explicit_library(lookup, path, abi)
+        try:
+            from .libraries import explicit_place
+        except ImportError:
+            yield _left_out(Origin.EXPLICIT, path)
+        else:
+            yield explicit_place(lookup, abi)._replace(path=path)
     else:
         problem = Reason("not-kernels", {"variable": named, "file": path})
         yield BuildPlace(Origin.EXPLICIT, path, problem=problem)
-
-
-def _explicit_library(lookup: Lookup, path: str, abi: str | Reason) -> BuildPlace:
-    try:
-        from .libraries import explicit_library
-    except ImportError:
-        problem = Reason("part-left-out")
-        return BuildPlace(Origin.EXPLICIT, path, file=path, image=HOST_LIBRARY, problem=problem)
-    (build,) = [candidate.build for candidate in explicit_library(lookup, abi)]
-    return BuildPlace(Origin.EXPLICIT, path, file=build.place, image=HOST_LIBRARY, problem=build.problem)
 
 
 def _own(lookup: Lookup) -> Iterator[BuildPlace]:
@@ -179,14 +138,7 @@ def _own(lookup: Lookup) -> Iterator[BuildPlace]:
     except BuildUnusable as error:
         yield BuildPlace(Origin.USER_BUILD, path, problem=error.reason)
     else:
-        yield _folder(Origin.USER_BUILD, path)
-
-
-def _folder(origin: Origin, path: str) -> BuildPlace:
-    try:
-        return BuildPlace(origin, path, contents=read_index(layout.index(path)))
-    except Refused as refused:
-        return BuildPlace(origin, path, problem=refused.reason)
+        yield place_in(Origin.USER_BUILD, path)
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__))

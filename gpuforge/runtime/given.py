@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ctypes import c_int, c_int64, c_uint8, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
-from .signature import POINTER, Given, Parameter, reads_only
+from .signature import POINTER, Given
 
 FREED = "the memory was freed, by the end of its `with` statement or by `free`"
 LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
@@ -426,38 +426,6 @@ def host_array(value: Any) -> HostArray | None:
             raise TypeError(f"{type(value).__name__} does not give its memory: {error}") from error
         return found
     return _of_buffer(value, view)
-
-
-def pointee_of(array: HostArray) -> int:
-    """Return the address that a kernel gets for an array; raises ValueError for gaps and wrong alignment."""
-    if array.strides is not None:
-        refuse_gaps(array.value, array.shape, array.strides, array.itemsize)
-    kind, alignment = array.dtype[1:2], array.itemsize & -array.itemsize
-    if (
-        array.size
-        and kind in set("iufc")
-        and array.address % min(alignment, 8 if kind != "c" else alignment // 2)
-    ):
-        raise ValueError(
-            f"{array.name} is at an address that is not a multiple of its elements' size: pass a copy"
-        )
-    return array.address
-
-
-def refuse_read_only(array: HostArray, parameter: Parameter) -> None:
-    """Raise ValueError for a read-only array, unless a kernel only reads what the parameter points to."""
-    if array.size and not array.writable and not reads_only(parameter):
-        raise ValueError(
-            f"{array.name} is read-only, {written(parameter)}: pass a copy that can be written, bytearray(…) or "
-            "numpy.array(…)"
-        )
-
-
-def written(parameter: Parameter) -> str:
-    """Return why a kernel may write into what a parameter points to, for an error."""
-    if parameter.type:
-        return f"and the parameter is {parameter.type}, not const"
-    return "and the kernel may write into it"
 
 
 def source_of(value: Any, size: int | None = None) -> HostArray:

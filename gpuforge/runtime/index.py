@@ -71,17 +71,6 @@ class Index(NamedTuple):
     install: str = ""  # the command to install the Python package that runs its modules
 
 
-class Demands(NamedTuple):
-    """The ABI that an object's libraries must have here, and the objects to use instead if none of these runs.
-
-    `abi` is the wheel's part of the ABI id, and `packages` are those whose installed versions are part of it.
-    """
-
-    fallbacks: tuple[str, ...]
-    abi: str
-    packages: Mapping[str, str]
-
-
 def read_index(path: str) -> Index:
     """Read the index of a kernel set; raises Refused with a reason that has the file and its problem."""
     try:
@@ -108,27 +97,6 @@ def index_of(folder: str, data: dict[str, Any]) -> Index:
     name = document.text(data, "name")
     cpu, install = document.file_name(data, "cpu", ""), document.text(data, "install", "")
     return Index(name, made_by(data), toolkit, named, cpu, install)
-
-
-def read_named(path: str) -> dict[str, Any] | None:
-    """Read an index or a recipe with a name, None without a file; raises Refused."""
-    try:
-        data = document.read(path)
-        document.text(data, "name")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Refused(unreadable(path, error)) from error
-    except document.Damaged as error:
-        raise Refused(damaged(path, error)) from error
-    return data
-
-
-def demands_of(data: dict[str, Any]) -> Demands:
-    """Return the demands of an index or a recipe on libraries; raises Damaged."""
-    fallbacks, abi = document.file_names(data, "fallbacks"), document.text(data, "abi", "")
-    packages = document.table(data, "packages") if "packages" in data else {}
-    return Demands(fallbacks, abi, {name: document.text(packages, name) for name in packages})
 
 
 def other_schema(path: str, found: int, expected: int) -> Reason:
@@ -286,6 +254,14 @@ class BuildPlace(NamedTuple):
             )
             for file in files
         )
+
+
+def place_in(origin: Origin, folder: str) -> BuildPlace:
+    """Return the place of a folder with an index, which may be damaged."""
+    try:
+        return BuildPlace(origin, folder, contents=read_index(os.path.join(folder, "index.json")))
+    except Refused as refused:
+        return BuildPlace(origin, folder, problem=refused.reason)
 
 
 def _trouble(module: Module) -> Reason | None:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, Union
 
-from . import builds, document, elf, layout, recipe
+from . import builds, document, elf, layout
 from .decide import judge, neighbours
-from .index import CompiledBy, Demands, damaged, demands_of, image_of, made_by, read_named, unreadable
+from .index import BuildPlace, CompiledBy, damaged, image_of, made_by, place_in, unreadable
 from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .machine import Probe, gpu_disabled, probe, with_cpu
 from .process import KernelUnavailable, UnknownKernel
-from .values import Build, Candidate, Image, Origin, Reason, Refused
+from .values import HOST_LIBRARY, Build, Candidate, Image, Origin, Reason, Refused
 from .wheels import Listing, installed, listing, none_installed
 
 _Part = TypeVar("_Part")
 ABI_SYMBOL = "gpuforge_abi_id"
+
+
+class Demands(NamedTuple):
+    """The ABI that an object's libraries must have here, and the objects to use instead if none of these runs.
+
+    `abi` is the wheel's part of the ABI id, and `packages` are those whose installed versions are part of it.
+    """
+
+    fallbacks: tuple[str, ...]
+    abi: str
+    packages: Mapping[str, str]
 
 
 class Library(NamedTuple):
@@ -44,6 +55,37 @@ class LibraryIndex(NamedTuple):
     demands: Union[Demands, Reason]
     stands_in_for: Union[str, Reason]  # the object that this one replaces, "" for none
     libraries: Union[Libraries, Reason]
+
+
+def read_named(path: str) -> dict[str, Any] | None:
+    """Read an index or a recipe with a name, None without a file; raises Refused."""
+    try:
+        data = document.read(path)
+        document.text(data, "name")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(unreadable(path, error)) from error
+    except document.Damaged as error:
+        raise Refused(damaged(path, error)) from error
+    return data
+
+
+def demands_of(data: dict[str, Any]) -> Demands:
+    """Return the demands of an index or a recipe on libraries; raises Damaged."""
+    fallbacks, abi = document.file_names(data, "fallbacks"), document.text(data, "abi", "")
+    packages = document.table(data, "packages") if "packages" in data else {}
+    return Demands(fallbacks, abi, {name: document.text(packages, name) for name in packages})
+
+
+def read_demands(folder: str) -> Demands | None:
+    """Return an object's demands on its libraries; None without a recipe. Raises Refused."""
+    file = layout.recipe(folder)
+    data = read_named(file)
+    try:
+        return None if data is None else demands_of(data)
+    except document.Damaged as error:
+        raise Refused(damaged(file, error)) from error
 
 
 def read_libraries(path: str) -> LibraryIndex | None:
@@ -103,7 +145,7 @@ def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
     a library has GPU code. Raises KernelUnavailable for a damaged wheel, UnknownKernel if it has nothing of this name.
     """
     try:
-        compiled = recipe.read_demands(layout.sources(lookup.home, lookup.name))
+        compiled = read_demands(layout.sources(lookup.home, lookup.name))
         kernels = layout.kernels(lookup.home, lookup.name)
         index = None if compiled else read_libraries(layout.index(kernels))
     except Refused as refused:
@@ -301,3 +343,27 @@ def _cut_short(file: str, size: int) -> Reason | None:
     except OSError as error:
         return unreadable(file, error)
     return None if found == size else Reason("cut-short", {"file": file, "found": found, "expected": size})
+
+
+def explicit_place(lookup: Lookup, abi: str | Reason) -> BuildPlace:
+    """Return the place of the library that the environment names."""
+    (candidate,) = explicit_library(lookup, abi)
+    return _place(candidate.build)
+
+
+def built_place(lookup: Lookup, abi: str | Reason) -> BuildPlace:
+    """Return the place of the user build of a set's sources: images, or a library for the CPU."""
+    build = built_library(lookup, abi).build
+    if build.problem is None and os.path.isdir(build.place):
+        return place_in(Origin.USER_BUILD, build.place)
+    return _place(build)
+
+
+def cpu_places(lookup: Lookup, name: str, abi: str | Reason) -> tuple[BuildPlace, ...]:
+    """Return the places of the libraries that do a set's work on the CPU."""
+    return tuple(_place(build) for build in cpu_library(lookup, name, abi))
+
+
+def _place(build: Build) -> BuildPlace:
+    image, file = (*build.images, HOST_LIBRARY)[0], build.place
+    return BuildPlace(build.origin, file, None, file, image, build.problem, build.wheel)

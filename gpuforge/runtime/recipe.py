@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,16 +12,15 @@ from . import document, layout
 from .arch import Arch
 from .backends import backend_of
 from .index import (
+    BuildPlace,
     CompiledBy,
-    Demands,
     Index,
     Module,
     damaged,
-    demands_of,
     other_schema,
-    read_named,
     unreadable,
 )
+from .libraries import Demands, demands_of
 from .placeholders import fill
 from .values import Image, Refused
 
@@ -164,6 +163,15 @@ class Recipe(NamedTuple):
         others = {file: sha256 for file, sha256 in self.files.items() if file not in sources}
         return self._replace(name=name or self.name, sources=sources, includes=others)
 
+    def places(self) -> Iterator[BuildPlace]:
+        """Yield the places of the sources that back ends compile at their first use, by their first toolchain each."""
+        firsts = {toolchain.family: toolchain for toolchain in reversed(self.toolchains)}
+        for family, toolchain in firsts.items():
+            backend, sources = backend_of(family), self.sources_of(toolchain)
+            if backend:
+                contents = sources.contents(self.name)
+                yield BuildPlace(backend.origin, sources.folder, contents=contents, sources=sources)
+
     def sources_of(self, toolchain: UserToolchain) -> Sources:
         """Return a toolchain's part of a set of modules."""
         backend = backend_of(toolchain.family)
@@ -182,16 +190,6 @@ class Recipe(NamedTuple):
             devices=toolchain.devices,
             extensions=toolchain.extensions,
         )
-
-
-def read_demands(folder: str) -> Demands | None:
-    """Return an object's demands on its libraries; None without a recipe. Raises Refused."""
-    file = layout.recipe(folder)
-    data = read_named(file)
-    try:
-        return None if data is None else demands_of(data)
-    except document.Damaged as error:
-        raise Refused(damaged(file, error)) from error
 
 
 def read(folder: str) -> Recipe | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
 POINTER = 8  # bytes
-_QUALIFIER = r"\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*"
+QUALIFIER = r"\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*"
 
 
 class Parameter(NamedTuple):
@@ -161,17 +161,6 @@ def limits(parameter: Parameter, dtype: str) -> tuple[int, int] | None:
     return 0, (1 << (8 * parameter.size - 1)) - 1
 
 
-def reads_only(parameter: Parameter) -> bool:
-    """Return whether a parameter is a pointer through which a kernel cannot write, `const float *`."""
-    pointee = re.sub(rf"(?:{_QUALIFIER})+$", "", parameter.type).strip()
-    if not pointee.endswith("*"):
-        return False
-    element = pointee[:-1].strip()
-    if "*" in element:
-        return element.endswith("const")
-    return bool(re.search(r"\bconst\b", element.partition("<")[0]))
-
-
 def outside(parameter: Parameter, position: int, value: object) -> str:
     """Return the text about a number that is not in the limits of a parameter."""
     return f"argument {position}: {value} does not fit the parameter's type, {parameter.type}"
@@ -205,7 +194,7 @@ _COMPLEX = re.compile(r"(?:\w+::)*complex<(float|double)>")
 
 
 def _bare(type_: str) -> str:
-    return re.sub(_QUALIFIER, " ", type_).strip()
+    return re.sub(QUALIFIER, " ", type_).strip()
 
 
 def _pointee(type_: str) -> str | None:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import document, layout
-from .index import damaged, unreadable
-from .values import Reason
+from .index import BuildPlace, damaged, place_in, unreadable
+from .values import Origin, Reason
 
 SCHEMA = 1
 
@@ -107,6 +107,20 @@ def installed(
         if copies:
             found.append(next((copy for copy in copies if copy.problem is None), copies[0]))
     return tuple(found)
+
+
+def places_of(home: str, package: str, folder: str) -> tuple[BuildPlace, ...]:
+    """Return the places of the set that would be in `folder`, in kernels wheels; none if they do not have it."""
+    known, name = listing(home), os.path.basename(folder)
+    if known is None or name not in known.sets:
+        return ()
+    places = []
+    for wheel in installed(home, package):
+        inside, refused = layout.kernels(wheel.home, name), wheel.problem_of(name)
+        broken = BuildPlace(Origin.SHIPPED, inside, problem=refused)
+        place = broken if refused else place_in(Origin.SHIPPED, inside)
+        places.append(place._replace(wheel=wheel.distribution))
+    return tuple(places) or (BuildPlace(Origin.SHIPPED, folder, problem=none_installed(known)),)
 
 
 def none_installed(listed: Listing) -> Reason:

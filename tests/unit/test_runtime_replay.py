@@ -15,7 +15,7 @@ from array_samples import Library
 from runtime_samples import counter, write_set
 
 from gpuforge.runtime import DriverError, Kernel, KernelSet
-from gpuforge.runtime.backends.cuda import replay as replaying
+from gpuforge.runtime.backends.cuda import kernel as replaying
 from gpuforge.runtime.process import shared
 
 A = ctypes.c_float(2.0)

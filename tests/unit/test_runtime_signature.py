@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.runtime import signature
+from gpuforge.runtime import host_access, signature
 from gpuforge.runtime.signature import Entry, Given, Parameter, check, limits, matching, outside, spelled
 
 
@@ -228,7 +228,7 @@ def test_a_python_number_as_it_can_be_passed() -> None:
     ],
 )
 def test_pointers_through_which_a_kernel_only_reads(type_: str, found: bool) -> None:
-    assert signature.reads_only(Parameter(type_, 8)) is found
+    assert host_access.reads_only(Parameter(type_, 8)) is found
 
 
 @pytest.mark.parametrize("name", [b"scale", 5, None])

@@ -68,7 +68,7 @@ def _index(data: dict[str, Any]) -> Index:
     files: tuple[ListedFile, ...]
     if data.get("kind") == "library":
         document.text(data, "name")
-        demands = index.demands_of(data)
+        demands = libraries.demands_of(data)
         libraries.stands_in_for(data)
         listed = libraries.libraries_of(data).files
         digests = [document.text(entry, "sha256") for entry in document.tables(data, "libraries")]

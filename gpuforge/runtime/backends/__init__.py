@@ -1,7 +1,13 @@
 """The back ends, each of which makes kernels of its own kinds of images: a folder for each, and one table of them all.
 
-`ImageKind.loader` is the name of an image's back end. A back end's folder has the functions of `Implementation`, and
-`ahead.py` if `python -m PACKAGE._gpuforge compile` calls its compiler as a library.
+`ImageKind.loader` is the name of an image's back end. A back end's folder has these functions, and `ahead.py` if
+`python -m PACKAGE._gpuforge compile` calls its compiler as a library:
+
+    look(machine, places, env)  this machine's devices or compilers for images in some places, for `Probe.found`;
+        None if they were not looked for. Never raises, never hangs
+    judge(image, build, here)  the verdict on an image; nothing is opened
+    make(request, image, module, place)  a kernel of a file; None if it needs a context of CUDA and there is none.
+        Raises Refused, DriverError
 """
 
 from __future__ import annotations
@@ -15,32 +21,12 @@ from ..values import Origin, Reason, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from ..arch import Version
     from ..index import BuildPlace, Module, Wanted
     from ..machine import Probe
     from ..values import Build, Image
     from .cuda.context import Context, Place
     from .cuda.kernel import LoadedKernel
-
-    class Implementation(Protocol):
-        """The functions in each back end's folder."""
-
-        def look(self, machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> object:
-            """Return this machine's devices or compilers for images in some places, None if they were not looked for.
-
-            Never raises, and never hangs. `Probe.found` has the result for `judge` and `make`.
-            """
-
-        def judge(self, image: Image, build: Build, here: Here) -> Verdict:
-            """Return whether an image can run, and why. Nothing is opened."""
-
-        def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> Any:
-            """Return a kernel of a file; None if it needs a context of CUDA and there is none.
-
-            Raises Refused, DriverError.
-            """
 
 
 class Backend(NamedTuple):
@@ -81,15 +67,14 @@ def owner_of(context: Any) -> str:
     return next((loader for loader, backend in BACKENDS.items() if backend.contexts == package), "")
 
 
-def implementation(backend: Backend) -> Implementation:
+def implementation(backend: Backend) -> Any:
     """Return the functions of a back end, imported at their first use; a wheel has those that its kernels need."""
     try:
-        found: Implementation = import_module(f".{backend.folder}", __name__)
+        return import_module(f".{backend.folder}", __name__)
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{backend.folder}":
             raise
         return _LeftOut()
-    return found
 
 
 def ahead(backend: Backend) -> Any:

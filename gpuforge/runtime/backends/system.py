@@ -16,19 +16,17 @@ from ..given import (
     given_value,
     host_array,
     launch_size,
-    pointee_of,
     refusal,
-    refuse_read_only,
     size_of,
     source_of,
     stream_handle,
     target_of,
     whole,
-    written,
 )
+from ..host_access import pointee_of, reads_only, refuse_read_only, written
 from ..machine import Probe
 from ..process import DriverError
-from ..signature import Entry, Given, Parameter, check, check_count, limits, outside, reads_only, spelled
+from ..signature import Entry, Given, Parameter, check, check_count, limits, outside, spelled
 from ..values import Build, CpuLevel, Image, Reason, Refused, Verdict
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_void_p
+from ctypes import byref, c_char, c_uint64, c_void_p
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, Optional
@@ -30,7 +30,6 @@ from ...given import (
 )
 from ...signature import Entry, Given, Parameter, check, limits, misfit, outside, spelled
 from .context import Memory, Place, given_context
-from .replay import NODE, aligned
 
 _CUDA = 2  # DLDeviceType: kDLCUDA
 _REACHABLE = {_CUDA, 3, 13}  # kDLCUDAHost, kDLCUDAManaged
@@ -38,6 +37,8 @@ _CONTEXT, _ORDINAL = 1, 9  # CUpointer_attribute
 _MEMORY = "memory"  # the library of `Memory`, which keeps its own order
 # CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none.
 _HEAD = "@7IP16x"
+# CUDA_KERNEL_NODE_PARAMS_v2: function, grid, block, dynamic shared memory, pointers to the arguments; three are NULL
+NODE = "@P7IP24x"
 _ATTRIBUTES = 40  # the offset of the attributes in it
 _UNKNOWN = Parameter("", 0)
 # NumPy's types -> `struct`'s codes; "0" is for the alignment of what follows
@@ -432,6 +433,12 @@ class Layout:
             return self.pool.pop()
         except IndexError:
             return Frame(self._size, self._offsets)
+
+
+def aligned(size: int) -> Any:
+    """Return `size` bytes of memory, aligned to 16 bytes as a CUDA type is at most."""
+    raw = (c_uint64 * (size // 8 + 3))()
+    return (c_char * size).from_buffer(raw, -ctypes.addressof(raw) % 16)
 
 
 class Frame:

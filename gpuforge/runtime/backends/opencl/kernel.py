@@ -20,15 +20,14 @@ from ...given import (
     given_value,
     host_array,
     launch_size,
-    pointee_of,
     refusal,
     refuse_gaps,
-    refuse_read_only,
     size_of,
     source_of,
     target_of,
     whole,
 )
+from ...host_access import pointee_of, reads_only, refuse_read_only
 from ...signature import (
     POINTER,
     Entry,
@@ -38,7 +37,6 @@ from ...signature import (
     limits,
     misfit,
     outside,
-    reads_only,
     spelled,
 )
 from .errors import failure, is_of_earlier_work
