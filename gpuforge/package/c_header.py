@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 from gpuforge.package.contents import FOLDER
-from gpuforge.runtime import builds, cpu, document, driver, elf, index, machine, more_reasons, values
+from gpuforge.runtime import builds, cpu, document, driver, elf, index, more_reasons, values
 from gpuforge.runtime.arch import EMBEDDED, MINORS_AGREE, PTX_ISA, RENAMED
 
 PATH = "include/gpuforge_kernels.h"  # in the runtime's folder of a wheel
@@ -103,9 +103,9 @@ def _libraries() -> list[str]:
     ]
     for name, table in (
         ("cuda", driver.DRIVER),
-        ("nvml", machine.NVML),
-        ("nccl", machine.NCCL),
-        ("opencl_loader", machine.OPENCL_LOADER),
+        ("nvml", driver.NVML),
+        ("nccl", driver.NCCL),
+        ("opencl_loader", driver.OPENCL_LOADER),
     ):
         files = ", ".join(map(_text, table.files)) + (", NULL" if len(table.files) == 1 else "")
         lines += _array(f"const char *const gpuf_{name}_required[]", [*map(_text, table.required), "NULL"])

@@ -21,10 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .backends.cuda.context import Memory
     from .backends.cuda.kernel import BoundLaunch, Kernel
-    from .driver import Device
+    from .driver import Device, Probe, probe
     from .kernellibrary import KernelLibrary, KernelProgram
     from .kernelset import KernelSet
-    from .machine import Probe, probe
     from .values import Build, Candidate, Image, Origin, Reason
 
 __all__ = [
@@ -49,10 +48,9 @@ __all__ = [
 HOMES = {  # the modules of names that are imported at their first use
     "backends.cuda.context": ("Memory",),
     "backends.cuda.kernel": ("BoundLaunch", "Kernel"),
-    "driver": ("Device",),
+    "driver": ("Device", "Probe", "probe"),
     "kernelset": ("KernelSet",),
     "kernellibrary": ("KernelLibrary", "KernelProgram"),
-    "machine": ("Probe", "probe"),
     "values": ("Build", "Candidate", "Image", "Origin", "Reason"),
 }
 

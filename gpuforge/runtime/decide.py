@@ -12,8 +12,8 @@ from typing import Any, Optional
 from . import layout
 from .arch import Arch, Version, binary_mismatch, driver_for_binary, driver_for_ptx, ptx_mismatch
 from .backends import BACKENDS, Here, Request, implementation
+from .driver import Probe, gpu_disabled, switched_off
 from .index import BuildPlace, Module, Wanted
-from .machine import Probe, gpu_disabled, switched_off
 from .process import DriverError, KernelUnavailable, UnknownKernel
 from .signature import Entry, matching, nearest, plain_name
 from .values import (

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from .decide import listed, named, resolve
-from .driver import Device
-from .machine import Probe
+from .driver import Device, Probe
 from .process import KernelUnavailable, UnknownKernel
 from .values import KINDS, Candidate, Origin, Reason
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 
+from .driver import libraries
 from .explain import (
     LibraryFacts,
     PackageFacts,
@@ -17,7 +18,6 @@ from .explain import (
     package_as_text,
 )
 from .find import contents
-from .machine import libraries
 from .values import Reason
 
 SUMMARY = "show which kernels are used on this machine, and why not the others"

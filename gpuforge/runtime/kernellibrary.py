@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .machine import Probe
+    from .driver import Probe
     from .values import Candidate, Reason
 
 _HERE = os.path.dirname(os.path.abspath(__file__))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .backends.iree.kernel import IreeKernel
     from .backends.opencl.kernel import OpenClKernel
     from .backends.system import HostKernel
+    from .driver import Probe
     from .index import BuildPlace
-    from .machine import Probe
     from .values import Candidate, Origin, Reason
 
     AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
@@ -170,7 +170,7 @@ class KernelSet:
         Devices and compilers for the set's images are looked for up to `until` in the order of origins.
         """
         from .backends import BACKENDS, implementation
-        from .machine import Probe, gpu_disabled, probe, switched_off, with_cpu
+        from .driver import Probe, gpu_disabled, probe, switched_off, with_cpu
 
         off = gpu_disabled(self.env)
         machine = Probe(None, problem=switched_off(self.env)) if off else probe(self._driver)

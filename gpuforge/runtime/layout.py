@@ -12,7 +12,7 @@ from .values import Reason, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .machine import Probe
+    from .driver import Probe
 
 HOME = "_gpuforge"  # the folder in an import package that has the runtime, or in a kernels wheel only the kernels
 GUARD = "_gpuforge_guard"  # the module beside it that refuses two builds of a package in one place

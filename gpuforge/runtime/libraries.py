@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar, Union
 
 from . import builds, document, elf, layout
 from .decide import judge, neighbours
+from .driver import Probe, gpu_disabled, probe, with_cpu
 from .index import BuildPlace, CompiledBy, damaged, image_of, made_by, place_in, unreadable
 from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
-from .machine import Probe, gpu_disabled, probe, with_cpu
 from .process import KernelUnavailable, UnknownKernel
 from .values import HOST_LIBRARY, Build, Candidate, Image, Origin, Reason, Refused
 from .wheels import Listing, installed, listing, none_installed

@@ -20,8 +20,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Union
 
-from .driver import Attempt, Table, bind, open_library, patience
-from .machine import nccl_version
+from .driver import Attempt, Table, bind, nccl_version, open_library, patience
 from .process import KernelUnavailable
 from .values import Reason
 

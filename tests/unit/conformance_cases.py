@@ -22,6 +22,7 @@ from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.backends.nvrtc import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
 from gpuforge.runtime.cpu import Cpu
+from gpuforge.runtime.driver import Device, Probe, gpu_disabled, switched_off
 from gpuforge.runtime.explain import (
     PackageFacts,
     facts_of,
@@ -32,7 +33,6 @@ from gpuforge.runtime.explain import (
 from gpuforge.runtime.find import contents
 from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.kernelset import KernelSet
-from gpuforge.runtime.machine import Device, Probe, gpu_disabled, switched_off
 from gpuforge.runtime.values import Reason
 
 FOLDER = Path(__file__).parents[1] / "conformance"

@@ -14,7 +14,7 @@ from gpuforge.cuda.targets import Target, targets
 from gpuforge.runtime import arch as runtime_arch
 from gpuforge.runtime.arch import PTX_ISA, Arch, Version, binary_mismatch, driver_for_binary
 from gpuforge.runtime.decide import resolve
-from gpuforge.runtime.machine import Device, Probe
+from gpuforge.runtime.driver import Device, Probe
 from gpuforge.runtime.values import Build, Image, Origin
 
 ROOT = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from gpuforge.binary import ptx
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.package import kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledModule, ModuleSet
-from gpuforge.runtime import KernelSet, KernelUnavailable, machine
+from gpuforge.runtime import KernelSet, KernelUnavailable
 from gpuforge.runtime.cache import CacheFolder, KernelCache
 
 pytestmark = pytest.mark.thorough
@@ -111,7 +111,7 @@ def driver(
     else:
         release = tmp_path / "version"
         release.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Nov 3\n")
-        monkeypatch.setattr(machine, "RELEASE_FILE", release)
+        monkeypatch.setattr("gpuforge.runtime.driver.RELEASE_FILE", release)
         monkeypatch.setenv("STUB_CAPABILITY", "90")
         file, contexts = str(compile_stub(tmp_path)), (0x33, 0x34)
     found = Driver(file, real, kernels_folder, KernelSet(kernels_folder, env=env, driver=file), contexts)

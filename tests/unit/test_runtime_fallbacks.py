@@ -17,9 +17,9 @@ from gpuforge.package import kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.runtime import KernelUnavailable, UnknownKernel, cpu, libraries
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.driver import Probe, probe
 from gpuforge.runtime.find import contents
 from gpuforge.runtime.kernellibrary import KernelLibrary
-from gpuforge.runtime.machine import Probe, probe
 from gpuforge.runtime.values import LEVELS, CpuLevel
 
 pytestmark = pytest.mark.xdist_group("fallbacks")  # compiled once

@@ -9,7 +9,7 @@ import pytest
 from runtime_samples import counter, write_set
 
 from gpuforge.runtime import KernelSet, KernelUnavailable, UnknownKernel
-from gpuforge.runtime import machine as machine_facts
+from gpuforge.runtime import driver as driver_facts
 from gpuforge.runtime.cache import KernelCache
 
 
@@ -21,7 +21,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (root@host)\n"
         "GCC version:  gcc version 12.2.0\n"
     )
-    monkeypatch.setattr(machine_facts, "RELEASE_FILE", release)
+    monkeypatch.setattr(driver_facts, "RELEASE_FILE", release)
     monkeypatch.setenv("STUB_CAPABILITY", "120")
     return {"GPUFORGE_KERNEL_HOME": str(tmp_path / "home")}
 
@@ -67,7 +67,7 @@ def test_the_second_process_compiles_nothing(processes: Machine) -> None:
 
 def test_a_new_driver_compiles_anew(processes: Machine) -> None:
     processes.function()
-    machine_facts.RELEASE_FILE.write_text(
+    driver_facts.RELEASE_FILE.write_text(
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Nov 3\n"
     )
     second, _ = processes.function()
@@ -77,7 +77,7 @@ def test_a_new_driver_compiles_anew(processes: Machine) -> None:
 def test_a_driver_that_does_not_tell_its_release_compiles_by_itself(
     processes: Machine, tmp_path: Path
 ) -> None:
-    machine_facts.RELEASE_FILE.unlink()
+    driver_facts.RELEASE_FILE.unlink()
     first, _ = processes.function()
     assert (counter(first, "stub_links"), counter(first, "stub_loads")) == (0, 1)
     assert not (tmp_path / "home").exists()

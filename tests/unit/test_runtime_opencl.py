@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from set_samples import OPENCL_C, install_set
 
-from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, machine
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, driver
 from gpuforge.runtime.backends.opencl import devices as back_end
 from gpuforge.runtime.backends.opencl import kernel, load
 from gpuforge.runtime.backends.opencl.devices import Needs
@@ -95,7 +95,7 @@ def test_what_is_switched_off_is_not_opened(
     opened: list[str] = []
     monkeypatch.setattr(back_end, "_look", opened.append)
     monkeypatch.setattr(
-        machine, "open_library", lambda table: opened.append(table.what) or Reason("no-devices")
+        driver, "open_library", lambda table: opened.append(table.what) or Reason("no-devices")
     )
     home = install_set(tmp_path / "site", OPENCL_C, cpu=False)
     kernels = KernelSet(home / "kernels" / "ops", package="demo", env=env, driver="libnothing.so")
@@ -104,11 +104,11 @@ def test_what_is_switched_off_is_not_opened(
     assert "refused" in kernels.explain()
     (variable,) = env
     assert (
-        str(machine.libraries(env)["OpenCL"])
+        str(driver.libraries(env)["OpenCL"])
         == f"no OpenCL loader (switched off by {variable}={env[variable]})"
     )
     assert opened == ["NVML", "NCCL"]
-    machine.libraries({})
+    driver.libraries({})
     assert opened[2:] == ["NVML", "NCCL", "OpenCL loader"]
 
 

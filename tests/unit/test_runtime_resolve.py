@@ -8,7 +8,7 @@ from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.backends.nvrtc import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
 from gpuforge.runtime.decide import resolve
-from gpuforge.runtime.machine import Device, Probe
+from gpuforge.runtime.driver import Device, Probe
 from gpuforge.runtime.values import Build, Candidate, CpuLevel, Image, Origin, Reason
 
 

@@ -24,7 +24,7 @@ from gpuforge.package.contents import (
 )
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import Cpu
-from gpuforge.runtime.machine import Device, Probe
+from gpuforge.runtime.driver import Device, Probe
 from gpuforge.runtime.values import Reason
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import conformance, registry

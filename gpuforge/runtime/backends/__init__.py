@@ -22,8 +22,8 @@ from ..values import Origin, Reason, Verdict
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..arch import Version
+    from ..driver import Probe
     from ..index import BuildPlace, Module, Wanted
-    from ..machine import Probe
     from ..values import Build, Image
     from .cuda.context import Context, Place
     from .cuda.kernel import LoadedKernel

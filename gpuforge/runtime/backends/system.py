@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import cpu
+from ..driver import Probe
 from ..elf import NotReadable, defines
 from ..given import (
     FREED,
@@ -24,7 +25,6 @@ from ..given import (
     whole,
 )
 from ..host_access import pointee_of, reads_only, refuse_read_only, written
-from ..machine import Probe
 from ..process import DriverError
 from ..signature import Entry, Given, Parameter, check, check_count, limits, outside, spelled
 from ..values import Build, CpuLevel, Image, Reason, Refused, Verdict

@@ -17,11 +17,11 @@ from ..arch import Arch
 from ..backends import Backend, ahead, backend_of
 from ..builds import ACTIVE, BuildsFolder, UserBuild, former, recorded
 from ..decide import named
+from ..driver import Probe, gpu_disabled, probe
 from ..explain import facts_of
 from ..kernelset import KernelSet
 from ..layout import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
 from ..libraries import candidates, is_program, place_of
-from ..machine import Probe, gpu_disabled, probe
 from ..process import KernelUnavailable
 from ..recipe import Recipe, UserToolchain
 from ..values import Candidate, Origin

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Union
 
 from ..arch import Arch
-from ..machine import Probe, gpu_disabled, switched_off
+from ..driver import Probe, gpu_disabled, switched_off
 from ..recipe import Recipe, UserToolchain
 from .execute import MISSING, USAGE, Stopped, execute
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from ...arch import Arch, is_exact
 from ...decide import gpu_refusal
-from ...driver import NoDriver, open_driver
+from ...driver import NoDriver, Probe, open_driver
 from ...index import BuildPlace, Module
-from ...machine import Probe
 from ...signature import Parameter
 from ...values import Build, Image, Reason, Verdict, dotted
 from .. import Here, Request, owner_of

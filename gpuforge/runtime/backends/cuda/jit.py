@@ -13,9 +13,8 @@ from ctypes import byref, c_size_t, c_void_p
 
 from ...arch import Arch
 from ...cache import CacheKey, KernelCache
-from ...driver import log_options
+from ...driver import driver_release, log_options
 from ...index import Module
-from ...machine import driver_release
 from ...process import DriverError
 from .context import Context, Function
 

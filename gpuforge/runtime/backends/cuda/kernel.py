@@ -300,7 +300,7 @@ class Kernel(Uploads):
     @property
     def device(self) -> str:
         """The device's name and its driver's release, to which a measurement belongs."""
-        from ...machine import driver_release
+        from ...driver import driver_release
 
         device = self._driver.devices[self._here().context.ordinal]
         return f"{device.name}, driver {driver_release() or 'unknown'}"

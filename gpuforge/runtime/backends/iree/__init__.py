@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ... import cpu
 from ...arch import Arch
 from ...decide import gpu_refusal
-from ...machine import Probe
+from ...driver import Probe
 from ...values import Build, CpuLevel, Image, Reason, Verdict
 from .devices import devices_for
 

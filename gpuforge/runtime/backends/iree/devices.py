@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ...driver import Attempt, Table, patience
-from ...machine import gpu_disabled, switched_off
+from ...driver import Attempt, Table, gpu_disabled, patience, switched_off
 from ...process import DriverError
 from ...values import KINDS, Reason
 

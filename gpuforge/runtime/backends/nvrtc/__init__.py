@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 from ...arch import Arch, binary_mismatch
 from ...cache import CacheKey, KernelCache
 from ...decide import driver_refusal
-from ...driver import Attempt, Table, bind, patience
+from ...driver import Attempt, Probe, Table, bind, patience
 from ...index import Module
-from ...machine import Probe
 from ...recipe import Sources
 from ...values import Build, Image, Reason, Refused, Verdict, dotted
 from ..cuda import kernel_of

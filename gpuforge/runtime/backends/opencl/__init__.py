@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...machine import Probe
+from ...driver import Probe
 from ...values import Build, Image, Reason, Verdict
 from .. import owner_of
 

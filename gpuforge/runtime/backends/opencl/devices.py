@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...driver import Attempt, patience
-from ...machine import KINDS, OPENCL, OPENCL_LOADER, opencl_kind, opencl_off
+from ...driver import KINDS, OPENCL, OPENCL_LOADER, Attempt, opencl_kind, opencl_off, patience
 from ...values import Reason
 
 TYPE_CHECKING = False
