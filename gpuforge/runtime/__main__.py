@@ -31,7 +31,6 @@ UNREAD = 141  # a shell's status for a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return the exit code. Without one, print the help."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__.partition(": ")[2])
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     words = sys.argv[1:] if arguments is None else arguments

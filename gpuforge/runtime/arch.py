@@ -39,31 +39,25 @@ class Arch(NamedTuple):
 
     @property
     def capability(self) -> Version:
-        """The compute capability: (9, 0)."""
         return self.major, self.minor
 
     @property
     def number(self) -> str:
-        """In manifests: "90a"."""
         return f"{self.major}{self.minor}{self.variant}"
 
     @property
     def dotted(self) -> str:
-        """In NVIDIA's tables: "9.0a"."""
         return f"{self.major}.{self.minor}{self.variant}"
 
     @property
     def sm(self) -> str:
-        """nvcc's name for machine code: "sm_90a"."""
         return f"sm_{self.number}"
 
     @property
     def compute(self) -> str:
-        """nvcc's name for PTX: "compute_90a"."""
         return f"compute_{self.number}"
 
     def of_image(self, kind: str) -> str:
-        """Return its name in lists of images: "sm_90a" for a "cubin", "compute_90a" for PTX and LTO-IR."""
         return self.sm if kind == "cubin" else self.compute
 
 
@@ -134,7 +128,6 @@ def driver_for_binary(toolkit: Version) -> Version:
 
 
 def is_exact(arch: Arch, gpu: Version) -> bool:
-    """Return whether code for `arch` was built for exactly this compute capability."""
     return _today(arch.capability) == _today(gpu)
 
 

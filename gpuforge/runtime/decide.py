@@ -34,7 +34,6 @@ _ABSENT = "no-such-kernel"
 
 
 def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | None) -> Wanted:
-    """Return the kernel of a name; raises UnknownKernel, and KernelUnavailable if the set cannot be read."""
     if module is not None and not isinstance(module, str):
         raise TypeError(f"a module's name is a str, not {type(module).__name__}")
     known = listed(places)
@@ -63,7 +62,6 @@ def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | N
 
 
 def module_named(set_name: str, places: Sequence[BuildPlace], module: str | None) -> str:
-    """Return the module's name, for None that of the only one; raises UnknownKernel, KernelUnavailable."""
     known = listed(places)
     if module is None and len(known) == 1:
         return next(iter(known))
@@ -100,7 +98,6 @@ def neighbours(folder: str) -> str:
 
 
 def has_unlisted(places: Iterable[BuildPlace], module: str) -> bool:
-    """Return whether a place has a file for a module without a list of its kernels."""
     usable = (place for place in places if place.problem is None)
     return any(not file.kernels for place in usable for file in place.files(module))
 
@@ -111,11 +108,7 @@ def is_absent(
     failures: Mapping[str, Reason],
     places: Sequence[BuildPlace],
 ) -> bool:
-    """Return whether no place of a set has a kernel, rather than that none can be used here.
-
-    A place lacks it if a back end has looked for it there, if it is the wheel's and an index of the wheel lists the
-    module's kernels, or if it is a source that does not mention the name.
-    """
+    """Return whether no place of a set has a kernel, rather than that none can be used here."""
     if wanted.entry is not None:
         return False
     lists = any(
@@ -151,7 +144,6 @@ def _mentions(sources: Any, module: Module, name: str) -> bool:
 
 
 def absent(kernel: str, problem: str) -> Reason:
-    """Return the reason for a file that does not have a kernel."""
     return Reason(_ABSENT, {"kernel": kernel, "problem": problem})
 
 
@@ -168,7 +160,6 @@ def _unknown(set_name: str, modules: Sequence[str], known: Mapping[str, Sequence
 
 
 def gpu_refusal(image: Image, arch: Arch, here: Here) -> Reason | None:
-    """Return why code for an architecture does not run on the GPU of `here`, None if it does."""
     mismatch = (ptx_mismatch if image.about.has_ptx else binary_mismatch)(arch, here.gpu)
     if mismatch is None:
         return driver_refusal(image, here.machine.driver or (0, 0))
@@ -176,7 +167,6 @@ def gpu_refusal(image: Image, arch: Arch, here: Here) -> Reason | None:
 
 
 def driver_refusal(image: Image, driver: Version) -> Reason | None:
-    """Return why a driver for this CUDA version is too old for an image, None if it is not."""
     found = dotted(driver)
     if image.about.has_ptx:
         isa = image.isa or (0, 0)
@@ -194,10 +184,8 @@ def resolve(
 ) -> tuple[Candidate, ...]:
     """Judge every image of every build for device number `device`, and the CPU, which comes last.
 
-    The CPU is the set's library for it or, if a set has none, the caller's own code. The accepted ones come first,
-    beginning with the one that will run, ordered by origin, then by image: this very architecture, the nearest lower
-    one of the same major, PTX, libraries for CPUs with the highest level first. The refused ones follow in the order of
-    origins, as given.
+    The accepted ones come first, beginning with the one that will run, ordered by origin, then by image: this very
+    architecture, the nearest lower one of the same major, PTX, libraries for CPUs with the highest level first.
     """
     own = () if any(build.origin is Origin.CPU for build in builds) else (CPU,)
     return judge([*builds, *own], machine, env, device=device)
@@ -206,7 +194,6 @@ def resolve(
 def judge(
     builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
 ) -> tuple[Candidate, ...]:
-    """Judge and order builds like `resolve`, without adding the CPU."""
     obstacle = _obstacle(machine, env, device)
     gpu = machine.devices[device].capability if obstacle is None else (0, 0)
     off = switched_off(env) if gpu_disabled(env) else None
@@ -218,7 +205,6 @@ def judge(
 
 
 def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[Reason]:
-    """Return why no image at all can run, or None."""
     if gpu_disabled(env):
         return switched_off(env)
     if machine.driver is None:
@@ -303,7 +289,6 @@ def of_file(failures: Mapping[str, Reason]) -> Iterator[tuple[str, Reason]]:
 
 
 def _load(request: Request, candidate: Candidate, module: Module, place: BuildPlace) -> Any:
-    """Return the kernel of one candidate; None if it needs a context and there is none."""
     image = candidate.image
     assert image is not None  # noqa: S101  an image was accepted
     make = implementation(BACKENDS[image.about.loader]).make
@@ -339,7 +324,6 @@ def _of_machine(reason: Reason, problem: Reason) -> bool:
 
 
 def named(candidate: Candidate) -> str:
-    """Return a candidate's name, with its file if it is not in the wheel."""
     own = candidate.origin in {Origin.EXPLICIT, Origin.USER_BUILD}
     shipped = not own or not candidate.build.place
     return candidate.label if shipped else f"{candidate.label} ({candidate.build.place})"
@@ -355,7 +339,6 @@ def _failure(name: str, error: DriverError | Refused) -> Reason:
 
 
 def _is_absent(error: DriverError) -> bool:
-    """Return whether a back end has not found the kernel in an image."""
     return (error.call, error.code) in _NOT_FOUND
 
 

@@ -31,13 +31,11 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read(path: str) -> dict[str, Any]:
-    """Return the object in a JSON file; raises OSError and Damaged."""
     with open_file(path) as stream:
         return parse(stream.read(LARGEST + 1))
 
 
 def parse(data: bytes) -> dict[str, Any]:
-    """Return the object in a JSON text; raises Damaged."""
     if len(data) > LARGEST:
         raise Damaged(f"it has more than {LARGEST >> 20} MiB")
     try:
@@ -51,7 +49,6 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def text(entry: dict[str, Any], key: str, otherwise: str | None = None) -> str:
-    """Return a text of one line; `otherwise` if it is missing. Raises Damaged."""
     value = _value(entry, key, otherwise)
     if not isinstance(value, str):
         raise Damaged(f"'{key}' is not text")
@@ -61,7 +58,6 @@ def text(entry: dict[str, Any], key: str, otherwise: str | None = None) -> str:
 
 
 def file_name(entry: dict[str, Any], key: str, otherwise: str | None = None) -> str:
-    """Return the name of a file or folder beside the document; raises Damaged for a path."""
     value = text(entry, key, otherwise)
     if "/" in value or value in {".", ".."} or (not value and otherwise is None):
         raise Damaged(f"'{value}' is not the name of a file beside it")
@@ -69,12 +65,10 @@ def file_name(entry: dict[str, Any], key: str, otherwise: str | None = None) -> 
 
 
 def file_names(entry: dict[str, Any], key: str) -> tuple[str, ...]:
-    """Return a list of names of files or folders beside the document; raises Damaged."""
     return tuple(file_name({key: value}, key) for value in texts(entry, key))
 
 
 def whole(entry: dict[str, Any], key: str) -> int:
-    """Return a whole number; raises Damaged."""
     value = _value(entry, key)
     if type(value) is not int:
         raise Damaged(f"'{key}' is not a whole number")
@@ -82,7 +76,6 @@ def whole(entry: dict[str, Any], key: str) -> int:
 
 
 def flag(entry: dict[str, Any], key: str) -> bool:
-    """Return true or false; raises Damaged."""
     value = _value(entry, key)
     if not isinstance(value, bool):
         raise Damaged(f"'{key}' is not true or false")
@@ -90,7 +83,6 @@ def flag(entry: dict[str, Any], key: str) -> bool:
 
 
 def table(entry: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return an object; raises Damaged."""
     value = _value(entry, key)
     if not isinstance(value, dict):
         raise Damaged(f"'{key}' is not an object")
@@ -98,7 +90,6 @@ def table(entry: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def tables(entry: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return a list of objects; raises Damaged."""
     value = _value(entry, key)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise Damaged(f"'{key}' is not a list of objects")
@@ -106,7 +97,6 @@ def tables(entry: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def texts(entry: dict[str, Any], key: str) -> tuple[str, ...]:
-    """Return a list of texts; raises Damaged."""
     value = _value(entry, key)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise Damaged(f"'{key}' is not a list of texts")

@@ -41,10 +41,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Table(NamedTuple):
-    """A shared library: its file names, and its functions with the types of their arguments.
-
-    A function of `optional` may be absent.
-    """
+    """A shared library: its file names, and its functions with the types of their arguments."""
 
     what: str  # its name in messages
     files: tuple[str, ...]
@@ -123,8 +120,6 @@ ADVICE = {
 
 
 class NoDriver(NamedTuple):
-    """The driver cannot be used."""
-
     reason: Reason
 
 
@@ -168,29 +163,25 @@ class Driver:
         self.devices = tuple(map(self._device, range(count.value)))
 
     def call(self, name: str, *args: Any, log: Any = None) -> None:
-        """Call a function; `log` has the messages of the driver's compiler if it fails."""
         code = getattr(self.c, name)(*args)
         if code:
             raise self.error(name, code, log.value.decode(errors="replace").strip() if log else "")
 
     def quick(self, name: str, *, holds_gil: bool = False) -> Any:
-        """Return a function whose arguments must be ready to pass (`byref`, `from_param`), None if it is absent.
+        """Return a function without argument types, which takes half the time; None if it is absent.
 
-        Without argument types a call takes half the time. With `holds_gil`, for functions that return at once, other
-        threads wait for it.
+        With `holds_gil`, for functions that return at once, other threads wait for it.
         """
         if getattr(self.c, name) is None:
             return None
         return ctypes.PyDLL(None, handle=self.c._handle)[name] if holds_gil else self.c[name]
 
     def device(self, ordinal: int) -> int:
-        """Return the CUdevice of a device number."""
         handle = c_int()
         self.call("cuDeviceGet", byref(handle), ordinal)
         return handle.value
 
     def current_context(self) -> int:
-        """Return the context that is current in the calling thread, 0 for none."""
         handle = c_void_p()
         self.call("cuCtxGetCurrent", byref(handle))
         return handle.value or 0
@@ -203,7 +194,6 @@ class Driver:
         return -1 - number.value
 
     def load(self, data: bytes) -> DriverModule:
-        """Load a fatbin, cubin or PTX: as a CUlibrary, or into the current context if the driver is older."""
         log, options, values = log_options()
         handle = c_void_p()
         code = ctypes.create_string_buffer(data)  # adds the NUL that PTX text must end with
@@ -215,11 +205,9 @@ class Driver:
         return DriverModule(handle.value or 0, log, (options, values))
 
     def unload(self, module: DriverModule) -> None:
-        """Unload a module; its kernels must not be used any more."""
         self.call("cuLibraryUnload" if self.has_libraries else "cuModuleUnload", module.handle)
 
     def function(self, module: DriverModule, name: str) -> int:
-        """Return the CUfunction of a kernel in the current context, compiled and loaded."""
         found, kernel = c_void_p(), c_void_p()
         if self.has_libraries:
             self.call("cuLibraryGetKernel", byref(kernel), module.handle, name.encode(), log=module.log)
@@ -229,20 +217,17 @@ class Driver:
         return found.value or 0
 
     def variable(self, module: DriverModule, name: str) -> tuple[int, int]:
-        """Return the address and the size in bytes of a module's variable in the current context."""
         address, size = c_uint64(), c_size_t()
         get = "cuLibraryGetGlobal" if self.has_libraries else "cuModuleGetGlobal_v2"
         self.call(get, byref(address), byref(size), module.handle, name.encode())
         return address.value, size.value
 
     def attribute(self, function: int, attribute: int) -> int:
-        """Return a CUfunction_attribute."""
         value = c_int()
         self.call("cuFuncGetAttribute", byref(value), attribute, function)
         return value.value
 
     def device_attribute(self, ordinal: int, attribute: int) -> int:
-        """Return a CUdevice_attribute."""
         value = c_int()
         self.call("cuDeviceGetAttribute", byref(value), attribute, self.device(ordinal))
         return value.value
@@ -253,7 +238,6 @@ class Driver:
         return None if self.c.cuPointerGetAttribute(byref(value), attribute, address) else value.value
 
     def error(self, call: str, code: int, log: str = "", kernel: str = "") -> DriverError:
-        """Return the exception for a function's result that is not 0."""
         return _error(self.c, call, code, log, kernel)
 
     def _device(self, ordinal: int) -> Device:
@@ -269,8 +253,7 @@ _drivers: dict[tuple[str, ...], Driver] = {}
 def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
     """Open and initialise the driver, and read its devices; raises nothing and does not hang.
 
-    A driver that opened is kept for the life of the process; after a failure the next call tries again. One that does
-    not respond in time is used when it has responded. Without `files`, the usual names are tried.
+    A driver that opened is kept for the life of the process; after a failure the next call tries again.
     """
     driver = _drivers.get(files)
     if driver is None:
@@ -282,7 +265,6 @@ def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
 
 
 def opened_driver(files: tuple[str, ...] = ()) -> Driver | None:
-    """Return the driver if it was opened in this process; it is never opened here."""
     driver = _drivers.get(files)
     return driver if driver and driver.pid == os.getpid() else None
 
@@ -322,7 +304,6 @@ def _opened(files: tuple[str, ...]) -> Driver | Reason:
 
 
 def _start(files: tuple[str, ...]) -> tuple[Any, ...]:
-    """Open and initialise a driver; return what `process` has for its outcome."""
     opened = open_library(DRIVER, files)
     if isinstance(opened, Reason):
         return tuple(opened)
@@ -374,9 +355,7 @@ def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL
 
 
 def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
-    """Set the types of all functions of the table, those that are absent to None; return why it cannot be used, or
-    None.
-    """
+    """Set the types of a table's functions, those that are absent to None; return why it cannot be used, or None."""
     missing = [name for name in table.required if not hasattr(library, name)]
     if missing:
         facts = {"library": file, "what": table.what, "problem": f"it lacks {', '.join(missing)}"}
@@ -394,9 +373,7 @@ def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
 class Attempt:
     """Runs a function in a separate thread, so that a library that hangs does not hang the program.
 
-    It is a daemon, and stays behind in a hanging driver; if it ends, the next `wait` has its result. `files` are those
-    that the function opens, if they are not the table's. `record` is the state of an attempt as in `process`, which may
-    be another's.
+    `record` is the state of an attempt as in `process`, which may be another's.
     """
 
     def __init__(
@@ -462,12 +439,10 @@ KINDS = ("gpu", "accelerator", "cpu")  # of OpenCL's devices, in the order of pr
 
 
 def gpu_disabled(env: Mapping[str, str]) -> bool:
-    """Return whether the environment switches the GPU off: GPUFORGE_DISABLE_GPU set, and not to "0"."""
     return env.get(DISABLE_GPU, "") not in {"", "0"}
 
 
 def switched_off(env: Mapping[str, str]) -> Reason:
-    """Return the reason for `gpu_disabled`."""
     return Reason("switched-off", {"variable": DISABLE_GPU, "value": env.get(DISABLE_GPU, "")})
 
 
@@ -484,7 +459,6 @@ def opencl_off(env: Mapping[str, str]) -> Optional[Reason]:
 
 
 def opencl_kind(env: Mapping[str, str]) -> str:
-    """Return the only kind of OpenCL's devices that the environment allows, "" for all."""
     return env.get(OPENCL, "")
 
 
@@ -495,9 +469,8 @@ _PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
 class Probe(NamedTuple):
     """The facts that decide which image can run here.
 
-    `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then has the
-    reason. `cpu` is set if code for a level of CPUs is judged. `found` has the results of back ends by their names:
-    what they found, or why there is nothing; None or no entry means that they did not this_cpu.
+    `driver` is the newest CUDA version that the driver supports, None without a usable one. `found` has the results of
+    back ends by their names: what they found, or why there is nothing; None or no entry: they did not look.
     """
 
     driver: tuple[int, int] | None
@@ -508,7 +481,6 @@ class Probe(NamedTuple):
 
 
 def probe(files: tuple[str, ...] = ()) -> Probe:
-    """Look at this machine through its driver; anything missing or failing becomes `problem`."""
     driver = open_driver(files)
     if isinstance(driver, NoDriver):
         return Probe(None, problem=driver.reason)
@@ -516,7 +488,7 @@ def probe(files: tuple[str, ...] = ()) -> Probe:
 
 
 def driver_release() -> str:
-    """Return the driver's own release, "580.159.04", with which its compiler changes; "" if it is unknown."""
+    """Return the driver's own release, "580.159.04"; "" if it is unknown."""
     try:
         found = re.search(r"\s(\d{3,}(?:\.\d+){1,2})\s", RELEASE_FILE.read_text())
     except OSError:
@@ -537,10 +509,7 @@ def with_cpu(machine: Probe, images: Iterable[Image]) -> Probe:
 
 
 def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
-    """Return the libraries beside the driver, NVML, NCCL and OpenCL, with their versions, or why each is missing.
-
-    OpenCL's loader is not opened if the environment switches it off.
-    """
+    """Return the libraries beside the driver with their versions, or why each is missing."""
     queries: dict[str, tuple[Table, Callable[[Any], str]]] = {
         "NVML": (NVML, _nvml),
         "NCCL": (NCCL, _nccl),

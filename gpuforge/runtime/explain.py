@@ -28,8 +28,6 @@ class ModuleVerdict(NamedTuple):
 
 
 class ModuleFacts(NamedTuple):
-    """One module of a set, and the kernels that an index lists; `source` is the file that it was compiled from."""
-
     name: str
     source: str
     kernels: tuple[Entry, ...]
@@ -37,8 +35,6 @@ class ModuleFacts(NamedTuple):
 
 
 class SetFacts(NamedTuple):
-    """One kernel set on this machine; `problem` is the reason if no place of it can be read."""
-
     name: str
     made_by: str  # "nvcc 13.0.88 with CUDA 13.0"; "" if the wheel has only sources
     machine: Probe
@@ -47,7 +43,6 @@ class SetFacts(NamedTuple):
 
 
 def facts_of(kernels: KernelSet) -> SetFacts:
-    """Look a kernel set up on this machine; raises nothing."""
     machine = kernels.probe()
     indexes = [place.contents for place in kernels.places() if place.contents]
     if not indexes:
@@ -88,8 +83,6 @@ def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[ModuleVe
 
 
 class LibraryFacts(NamedTuple):
-    """One kernel library on this machine; `problem` is the reason if nothing of it can be read."""
-
     name: str
     candidates: tuple[Candidate, ...]
     problem: str = ""
@@ -97,15 +90,12 @@ class LibraryFacts(NamedTuple):
 
 
 class PackageFacts(NamedTuple):
-    """The kernels of a package on this machine; `beside` are libraries beside the driver, or why each is missing."""
-
     sets: tuple[SetFacts, ...]
     libraries: tuple[LibraryFacts, ...]
     beside: Mapping[str, Union[str, Reason]]
 
 
 def package_as_text(facts: PackageFacts) -> str:
-    """Return the facts as lines for people."""
     lines = [*map(as_text, facts.sets), *map(library_as_text, facts.libraries)]
     beside = [
         str(found) if isinstance(found, Reason) else f"{name}: {found}"
@@ -115,7 +105,6 @@ def package_as_text(facts: PackageFacts) -> str:
 
 
 def package_as_data(facts: PackageFacts) -> dict[str, Any]:
-    """Return the facts in the form of `explain --json`."""
     return {
         "schema": SCHEMA,
         "machine": machine_data(facts.sets[0].machine) if facts.sets else None,
@@ -144,7 +133,6 @@ def library_facts_of(library: KernelLibrary) -> LibraryFacts:
 
 
 def library_as_text(facts: LibraryFacts) -> str:
-    """Return the facts as lines for people."""
     if facts.problem:
         return f"kernel library {facts.name}: cannot be used\n  {facts.problem}"
     return "\n".join(
@@ -153,12 +141,10 @@ def library_as_text(facts: LibraryFacts) -> str:
 
 
 def library_as_data(facts: LibraryFacts) -> dict[str, Any]:
-    """Return the facts in the form of `explain --json`."""
     return {"name": facts.name, "problem": facts.problem, "candidates": [*_candidates(facts.candidates)]}
 
 
 def as_text(facts: SetFacts) -> str:
-    """Return the facts as lines for people."""
     if facts.problem:
         return f"kernel set {facts.name}: cannot be used\n  {facts.problem}"
     made_by = f"made by {facts.made_by}" if facts.made_by else "compiled on the user's machine"
@@ -175,7 +161,6 @@ def as_text(facts: SetFacts) -> str:
 
 
 def as_data(facts: SetFacts) -> dict[str, Any]:
-    """Return the facts in the form of `explain --json`."""
     return {
         "name": facts.name,
         "made_by": facts.made_by,
@@ -205,7 +190,6 @@ def _kernel(kernel: Entry) -> dict[str, Any]:
 
 
 def machine_data(machine: Probe) -> dict[str, Any]:
-    """Return the facts about the machine in the form of `explain --json`."""
     return {
         "cuda": f"{machine.driver[0]}.{machine.driver[1]}" if machine.driver else None,
         "problem": machine.problem.as_data() if machine.problem else None,

@@ -32,7 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the explanation; return 2 if there is no such kernel set or library."""
     has = contents()
     known = [*has.sets, *has.libraries]
     unknown = [name for name in options.set if name not in known]

@@ -25,7 +25,6 @@ _FILES = (".fatbin", ".cubin", ".ptx")
 
 
 def places_of(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[BuildPlace, ...]:
-    """Return every place that has, or should have, a build of a set, in the order in which they are tried."""
     home = layout.home_of(shipped)
     lookup = Lookup(name, home, package, env)
     recipe, problem = _recipe_of(layout.sources(home, name))
@@ -49,7 +48,6 @@ def places_of(package: str, name: str, shipped: str, env: Mapping[str, str]) -> 
 
 
 def kernels_wheels(home: str) -> Listing | None:
-    """Return the list of kernels wheels of the package whose runtime is in `home`; None if it has none."""
     if not os.path.isfile(os.path.join(home, layout.LISTING)):
         return None
     try:
@@ -60,7 +58,6 @@ def kernels_wheels(home: str) -> Listing | None:
 
 
 def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[BuildPlace, ...]:
-    """Return the places in the wheel itself and in its kernels wheels, those for the newest CUDA first."""
     if os.path.isdir(folder):
         return (place_in(Origin.SHIPPED, folder),)
     if kernels_wheels(lookup.home):
@@ -145,17 +142,11 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Contents(NamedTuple):
-    """The names of the kernel sets, and of the other objects, which are libraries; both sorted.
-
-    A set or library that stands in for another object is part of that object.
-    """
-
     sets: tuple[str, ...]
     libraries: tuple[str, ...]
 
 
 def contents(home: str = _HERE) -> Contents:
-    """Return what the package has whose runtime is in `home`."""
     compiled = dict(_recipes(home))
     parts = {part for recipe in compiled.values() for part in (recipe.fallback, recipe.cpu)}
     shipped, libraries = set(), set(layout.names(layout.sources(home)))
@@ -176,7 +167,6 @@ def contents(home: str = _HERE) -> Contents:
 
 
 def _recipes(home: str) -> Iterator[tuple[str, Recipe]]:
-    """Yield the recipes of kernel sets, without those that cannot be read."""
     for name in layout.names(layout.sources(home)):
         recipe = _readable_recipe(layout.sources(home, name))
         if recipe is not None:

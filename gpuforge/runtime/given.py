@@ -31,10 +31,7 @@ _known: dict[type, Given] = {}  # by type: those that were used
 
 
 def refusal(value: Any, spelled: str = "") -> str:
-    """Return why a value is neither a number nor an array.
-
-    `spelled` is a Python number in the form that fits the kernel's parameter, "" if its type is not known.
-    """
+    """Return why a value is neither a number nor an array; `spelled` is a Python number as the parameter's type."""
     kind = type(value).__name__
     if isinstance(value, (bool, int, float, complex)):
         return f"a Python {kind} has no C type: write {spelled or _examples(value)}"
@@ -63,7 +60,6 @@ def _examples(value: Any) -> str:
 
 
 def type_name(kind: type) -> str:
-    """Return a type's name with its package, "numpy.ndarray"."""
     if issubclass(kind, (ctypes._SimpleCData, ctypes._Pointer, ctypes.Array)):
         return f"ctypes.{kind.__name__}"
     package = kind.__module__.partition(".")[0]
@@ -71,7 +67,6 @@ def type_name(kind: type) -> str:
 
 
 def is_scalar(kind: type) -> bool:
-    """Return whether a type is one of NumPy's numbers and structs."""
     return kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes")
 
 
@@ -93,12 +88,10 @@ def whole(value: Any) -> int:
 
 
 def given_address(kind: type) -> Given:
-    """Return an address, which fits any pointer."""
     return Given("address", "", POINTER, type_name(kind))
 
 
 def given_array(kind: type, dtype: str) -> Given:
-    """Return an array of elements of a type, "<f4"; "" for raw bytes."""
     return Given("array", dtype, POINTER, type_name(kind))
 
 
@@ -160,7 +153,6 @@ def _dtype(kind: Any) -> str:
 
 
 def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
-    """Return a grid or block as three numbers; raises TypeError, and ValueError for one below 1 or above 2^31-1."""
     if type(dim) is int and 0 < dim <= _MOST:
         return dim, 1, 1
     numbers = [_whole(number) for number in (dim if isinstance(dim, (tuple, list)) else (dim,))]
@@ -183,14 +175,12 @@ def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
 def launch_size(
     grid: Any, block: Any, shared: Any, cluster: Any = None
 ) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
-    """Return a checked grid, block and size of shared memory; raises TypeError, ValueError."""
     if cluster is not None:
         three(cluster, "cluster")
     return three(grid, "grid"), three(block, "block"), size_of("shared", shared)
 
 
 def size_of(what: str, size: Any) -> int:
-    """Return a number of bytes; raises TypeError, and ValueError if it is negative or huge."""
     number: int | None = _whole(size)
     if number is None:
         raise TypeError(f"{what} is a whole number of bytes, not {_shown(size)}")
@@ -202,7 +192,6 @@ def size_of(what: str, size: Any) -> int:
 
 
 def _whole(number: Any) -> Any:
-    """Return a whole number of any type as an int, None for another value and for True."""
     if isinstance(number, bool):
         return None
     try:
@@ -220,10 +209,9 @@ def _shown(value: Any) -> str:
 
 
 def stream_handle(stream: Any) -> int:
-    """Return the CUstream of None (the default stream), a number, or another library's stream.
+    """Return the CUstream of None, a number, or another library's stream; raises TypeError, ValueError.
 
-    `__cuda_stream__` is the protocol (https://nvidia.github.io/cuda-python/cuda-core/latest/interoperability.html);
-    versions of CuPy and torch without it have other attributes. Raises TypeError, ValueError.
+    https://nvidia.github.io/cuda-python/cuda-core/latest/interoperability.html is the protocol of `__cuda_stream__`.
     """
     if stream is None:
         return 0
@@ -244,7 +232,7 @@ def stream_handle(stream: Any) -> int:
 
 
 def context_handle(context: Any, current: Callable[[], int] = lambda: 0) -> int:
-    """Return the CUcontext that a caller gives, for "current" what a function returns, 0 for none; raises TypeError."""
+    """Return the CUcontext that a caller gives, for "current" what a function returns, 0 for none."""
     if isinstance(context, str) and context == "current":
         return current()
     found = getattr(context, "handle", context)
@@ -258,7 +246,6 @@ def context_handle(context: Any, current: Callable[[], int] = lambda: 0) -> int:
 
 
 def device_number(device: Any) -> int | None:
-    """Return the device that a caller gives, None for none; raises TypeError."""
     number: int | None = _whole(device)
     if device is not None and number is None:
         raise TypeError(f"a device is a number, not {_shown(device)}")
@@ -287,8 +274,6 @@ _FULL_RO = 0x11C  # PyBUF_FULL_RO: whatever its form, and read-only
 
 
 class DLTensor(ctypes.Structure):
-    """An array on a device; https://dmlc.github.io/dlpack/latest/c_api.html."""
-
     _fields_ = (
         ("data", c_void_p), ("device_type", c_int), ("device_id", c_int), ("ndim", c_int), ("code", c_uint8),
         ("bits", c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(c_int64)),
@@ -322,10 +307,7 @@ _release_buffer = _of_python("PyBuffer_Release", None, c_void_p)
 
 
 def refuse_gaps(array: Any, shape: Sequence[int], strides: Sequence[int], step: int) -> None:
-    """Raise ValueError unless the elements fill one block of memory, in any order of the axes.
-
-    `step` is the distance of neighbours in the unit of `strides`: an element's bytes, or 1.
-    """
+    """Raise ValueError unless the elements fill one block of memory, in any order of the axes."""
     if 0 in shape:
         return
     given = tuple(strides)
@@ -342,12 +324,10 @@ def refuse_gaps(array: Any, shape: Sequence[int], strides: Sequence[int], step: 
 
 
 def tensor_of(capsule: object) -> DLTensor:
-    """Return the array in a capsule of DLPack, which must live as long as it."""
     return DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
 
 
 def address_of(array: object, tensor: DLTensor) -> int:
-    """Return the address of an array; raises ValueError for one with gaps."""
     if tensor.strides:  # NULL: contiguous
         refuse_gaps(array, tensor.shape[: tensor.ndim], tensor.strides[: tensor.ndim], 1)
     return int((tensor.data or 0) + tensor.byte_offset)
@@ -366,10 +346,7 @@ def _writable_tensor_of(array: Any) -> tuple[object, DLTensor, bool]:
 
 
 class HostArray(NamedTuple):
-    """An array in the CPU's memory: `size` bytes, if it has no gaps.
-
-    `dtype` is "<f4", "" for raw bytes. `owner` keeps the memory where it is.
-    """
+    """An array in the CPU's memory, which `owner` keeps where it is; `dtype` is "<f4", "" for raw bytes."""
 
     value: Any
     owner: Any
@@ -383,7 +360,6 @@ class HostArray(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its type and shape, for people."""
         kind, elements = type(self.value).__name__, ""
         if self.dtype[1:2] in _WORDS:
             elements = f" of {_WORDS[self.dtype[1]]}{8 * self.itemsize if self.dtype[1] != 'b' else ''}"
@@ -391,7 +367,6 @@ class HostArray(NamedTuple):
 
     @property
     def in_c_order(self) -> bool:
-        """Whether its elements fill one block of memory in C's order."""
         if self.strides is None or 0 in self.shape:
             return True
         step = self.itemsize
@@ -402,15 +377,11 @@ class HostArray(NamedTuple):
         return True
 
     def bytes(self) -> memoryview:
-        """Return its memory; it must be in C's order."""
         return memoryview((ctypes.c_char * self.size).from_address(self.address)).cast("B")
 
 
 def host_array(value: Any) -> HostArray | None:
-    """Return an array in the CPU's memory, None for anything else.
-
-    Raises TypeError for elements without a C type, ValueError for memory that was given back.
-    """
+    """Return an array in the CPU's memory, None for anything else; raises TypeError, ValueError."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray):
         return _of_numpy(numpy, value)
@@ -444,7 +415,6 @@ def source_of(value: Any, size: int | None = None) -> HostArray:
 
 
 def target_of(value: Any, size: int) -> HostArray:
-    """Return a writable array of `size` bytes to copy into; raises TypeError, ValueError."""
     array = source_of(value, size)
     if array.size and not array.writable:
         raise ValueError(f"{array.name} is read-only: read into an array that can be written")
@@ -522,8 +492,6 @@ _typed: dict[tuple[type, str], type] = {}  # classes of memory, by the type of w
 
 
 class Uploads:
-    """A kernel with memory on its device."""
-
     __slots__ = ()
     memory: Any
 

@@ -20,8 +20,7 @@ LONGEST_ARCH = 16  # characters
 class Module(NamedTuple):
     """One file of a kernel set and the images in it; `source` is the path it was compiled from.
 
-    It is a fatbin, or one of a module's files for several back ends. `sha256` is "" for a file without an index.
-    Without `kernels` it is not known which it has.
+    `sha256` is "" for a file without an index. Without `kernels` it is not known which it has.
     """
 
     name: str
@@ -32,7 +31,6 @@ class Module(NamedTuple):
     kernels: tuple[Entry, ...] = ()
 
     def read(self) -> bytes:
-        """Return the file's bytes; raises Refused if they are missing or differ from the index."""
         try:
             with document.open_file(self.file) as stream:
                 data = stream.read()
@@ -52,15 +50,13 @@ class CompiledBy(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Both in one text: "nvcc 13.0.88"."""
         return self.family if self.version is None else f"{self.family} {self.version}"
 
 
 class Index(NamedTuple):
-    """The content of a kernel set: its `compiler`, and the `toolkit`, "13.0".
+    """The content of a kernel set. A module has one file, or several, of which the first that runs here is used.
 
-    A module has one file, or several, of which the first that runs here is used. `cpu` is the library that does its
-    work without a GPU, "" for none.
+    `cpu` is the library that does its work without a GPU, "" for none.
     """
 
     name: str
@@ -72,7 +68,6 @@ class Index(NamedTuple):
 
 
 def read_index(path: str) -> Index:
-    """Read the index of a kernel set; raises Refused with a reason that has the file and its problem."""
     try:
         data = document.read(path)
         schema = document.whole(data, "schema")
@@ -88,7 +83,6 @@ def read_index(path: str) -> Index:
 
 
 def index_of(folder: str, data: dict[str, Any]) -> Index:
-    """Return the index of the kernel set in a folder; raises Damaged."""
     toolkit = document.text(data, "toolkit")
     named: dict[str, tuple[Module, ...]] = {}
     for entry in document.tables(data, "modules"):
@@ -100,22 +94,18 @@ def index_of(folder: str, data: dict[str, Any]) -> Index:
 
 
 def other_schema(path: str, found: int, expected: int) -> Reason:
-    """Return the reason for a file of another runtime."""
     return Reason("other-schema", {"file": path, "found": found, "expected": expected})
 
 
 def unreadable(path: str, error: OSError) -> Reason:
-    """Return the reason for a file that cannot be read."""
     return Reason("unreadable", {"file": path, "problem": error.strerror or str(error)})
 
 
 def damaged(path: str, error: document.Damaged) -> Reason:
-    """Return the reason for a file that is not as expected."""
     return Reason("damaged", {"file": path, "problem": str(error)})
 
 
 def made_by(data: dict[str, Any]) -> CompiledBy:
-    """Return the compiler in an index; raises Damaged."""
     toolchain = document.table(data, "toolchain")
     return CompiledBy(document.text(toolchain, "family"), document.text(toolchain, "version"))
 
@@ -147,7 +137,6 @@ def _kernel(entry: dict[str, Any]) -> Entry:
 
 
 def image_of(entry: dict[str, Any], toolkit: str) -> Image:
-    """Return an image in an index; raises Damaged."""
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
     about = kind_of(kind)
     isa = _version(document.text(entry, "isa")) if about.has_ptx else None
@@ -178,11 +167,7 @@ def _version(text: str) -> tuple[int, int]:
 
 
 class Wanted(NamedTuple):
-    """A kernel that a caller wants: its module, the name as given, and its entry in an index.
-
-    Without an entry some image of the module has no list of its kernels, so only a back end knows whether it has one of
-    this name. `message` is the text of the error if none has.
-    """
+    """A kernel that a caller wants; without `entry` some image of the module has no list of its kernels."""
 
     module: str
     name: str
@@ -190,10 +175,11 @@ class Wanted(NamedTuple):
     message: str = ""
 
     def entries(self, module: Module, origin: Origin) -> tuple[Entry, ...]:
-        """Return the entries to look up in a module's file, one after the other, the first with its parameters.
+        """Return the entries to look up in a module's file, one after the other; none if its list does not have the
+        kernel.
 
-        Empty if its list does not have the kernel. A file without a list may have it by its symbol, if it was compiled
-        from the same source, or by the name as given. If it is the user's own, its parameters are not known.
+        A file without a list may have it by its symbol, or by the name as given. If it is the user's own, its
+        parameters are not known.
         """
         if module.kernels:
             same = [each for each in module.kernels if self.entry and each.symbol == self.entry.symbol]
@@ -206,10 +192,7 @@ class Wanted(NamedTuple):
 
 
 class BuildPlace(NamedTuple):
-    """One place with a build of a set: its contents, or one file for any module, or its problem.
-
-    `image` describes the file. `sources` has the options if the contents are sources to compile.
-    """
+    """One place with a build of a set: its contents, or one file for any module, or its problem."""
 
     origin: Origin
     path: str
@@ -222,7 +205,6 @@ class BuildPlace(NamedTuple):
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """The images of all modules."""
         if self.contents is None:
             return (self.image,) if self.file else ()
         return tuple(
@@ -230,7 +212,7 @@ class BuildPlace(NamedTuple):
         )
 
     def files(self, name: str) -> tuple[Module, ...]:
-        """Return the files of the module with a name, none if this place has none; a named file is for any module."""
+        """Return the files of a module; a named file is for any module."""
         if self.file:
             return (Module(name, "", self.file, "", (self.image,)),)
         return self.contents.modules.get(name, ()) if self.contents else ()
@@ -257,7 +239,6 @@ class BuildPlace(NamedTuple):
 
 
 def place_in(origin: Origin, folder: str) -> BuildPlace:
-    """Return the place of a folder with an index, which may be damaged."""
     try:
         return BuildPlace(origin, folder, contents=read_index(os.path.join(folder, "index.json")))
     except Refused as refused:
@@ -265,7 +246,6 @@ def place_in(origin: Origin, folder: str) -> BuildPlace:
 
 
 def _trouble(module: Module) -> Reason | None:
-    """Return the problem of a file, None if it can be read and is as in the index."""
     try:
         module.read()
     except Refused as refused:

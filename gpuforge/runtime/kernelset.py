@@ -147,13 +147,11 @@ class KernelSet:
         return self._judged(self.module_named(module), self.probe(), device)
 
     def module_named(self, module: str | None) -> str:
-        """Return the module's name, for None that of the only one; raises UnknownKernel, KernelUnavailable."""
         from .decide import module_named
 
         return module_named(self.name, self.places(), module)
 
     def places(self) -> tuple[BuildPlace, ...]:
-        """Return the places with builds of this set, which are looked up once."""
         if self._places is None:
             from .find import places_of
 
@@ -167,7 +165,7 @@ class KernelSet:
     def probe(self, *, until: Origin | None = None) -> Probe:
         """Return the facts about this machine, without opening the driver if the environment switches the GPU off.
 
-        Devices and compilers for the set's images are looked for up to `until` in the order of origins.
+        Devices and compilers are looked for up to `until` in the order of origins.
         """
         from .backends import BACKENDS, implementation
         from .driver import Probe, gpu_disabled, probe, switched_off, with_cpu
@@ -255,7 +253,6 @@ class KernelSet:
         self._failures.update({(module, file): reason for file, reason in of_file(failures)})
 
     def _context(self, machine: Probe, device: int | None, context: Any) -> Context | None:
-        """Return CUDA's context for a look-up, None without one; raises as `context_for`."""
         try:
             from .backends.cuda import context_for
         except ModuleNotFoundError:  # nothing of this wheel is loaded by the driver
@@ -263,7 +260,6 @@ class KernelSet:
         return context_for(machine, self._driver, device, context)
 
     def _elsewhere(self, name: str, module: str, cache: bool, place: Place) -> LoadedKernel:
-        """Load a kernel for another device or into another context; raises KernelUnavailable."""
         from .backends.cuda.kernel import Kernel
 
         device, context = (place, None) if isinstance(place, int) else (None, place)

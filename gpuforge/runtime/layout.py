@@ -26,32 +26,26 @@ _NO_HOME = "/nonexistent"  # the folder that never exists in Debian
 
 
 def kernels(home: str, *name: str) -> str:
-    """Return the folder with the kernels of a set or a library; without a name, the folder of all."""
     return os.path.join(home, KERNELS, *name)
 
 
 def sources(home: str, *name: str) -> str:
-    """Return the folder with the sources of an object; without a name, the folder of all."""
     return os.path.join(home, SOURCES, *name)
 
 
 def home_of(kernels: str) -> str:
-    """Return the runtime's folder, of that with a set's kernels."""
     return os.path.dirname(os.path.dirname(kernels))
 
 
 def index(folder: str) -> str:
-    """Return the file that lists the kernels in a folder."""
     return os.path.join(folder, INDEX)
 
 
 def recipe(folder: str) -> str:
-    """Return the file that lists the sources in a folder."""
     return os.path.join(folder, RECIPE)
 
 
 def names(folder: str) -> list[str]:
-    """Return the names of the folders in a folder; empty if it does not exist."""
     try:
         return [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
     except OSError:
@@ -59,11 +53,6 @@ def names(folder: str) -> list[str]:
 
 
 class Lookup(NamedTuple):
-    """A lookup: an object's name, the runtime's folder, its package, and the user's environment.
-
-    Without `machine`, the machine is examined when that is needed.
-    """
-
     name: str
     home: str
     package: str
@@ -72,13 +61,11 @@ class Lookup(NamedTuple):
 
 
 def variable(package: str, name: str) -> str:
-    """Return the variable that names a set's kernels: GPUFORGE_KERNELS_SAXPY_DEFAULT_KERNELS."""
     words = f"{package}_{name}" if package else name
     return "GPUFORGE_KERNELS_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in words).upper()
 
 
 def kernel_home(env: Mapping[str, str]) -> str:
-    """Return the folder of this user's kernels: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
     cache = env.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):  # XDG's basedir-spec calls it invalid
         home = os.path.expanduser("~")  # stays "~" for an unknown user
@@ -95,7 +82,6 @@ def home_problem(env: Mapping[str, str]) -> Reason | None:
 
 
 def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
-    """Return the folder of the user's build of a set."""
     return os.path.join(kernel_home(env), "user", package or "-", name)
 
 

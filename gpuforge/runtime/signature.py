@@ -22,7 +22,6 @@ class Parameter(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its type, or its size, for people."""
         return self.type or (f"{self.size} byte{'' if self.size == 1 else 's'}" if self.size else "any type")
 
 
@@ -47,9 +46,9 @@ class Entry(NamedTuple):
 class Given(NamedTuple):
     """An argument of a call.
 
-    `kind` is "array", "scalar" (a number), "struct" (bytes that are passed by value), or "address": a raw address,
-    which fits every pointer. `dtype` is NumPy's name of the type of a number or of an array's elements, "<f4", "" if it
-    has none; bfloat16 is "<V2". `size` is in bytes, `type` the Python type's name, "torch.Tensor".
+    `kind` is "array", "scalar", "struct" (bytes that are passed by value), or "address", which fits every pointer.
+    `dtype` is NumPy's name of the type of a number or of an array's elements, "<f4", "" if it has none; bfloat16 is
+    "<V2". `type` is the Python type's name, "torch.Tensor".
     """
 
     kind: str
@@ -59,15 +58,14 @@ class Given(NamedTuple):
 
 
 def plain_entry(name: str) -> Entry:
-    """Return the entry of a kernel of which only the name is known."""
     return Entry(name, name, None)
 
 
 def matching(kernels: Iterable[Entry], given: str) -> tuple[Entry, ...]:
     """Return the kernels that a name may mean: none, one, or several that it is ambiguous between.
 
-    A name is a symbol, a signature, or a name with or without its namespaces and its template arguments. Of these, the
-    first that any kernel has counts: `scale` is the global function where there is a `ns::scale`, too.
+    A name is a symbol, a signature, or a name with or without namespaces and template arguments. The first of these
+    that any kernel has counts: `scale` is the global function where there is a `ns::scale`, too.
     """
     if not isinstance(given, str):
         raise TypeError(f"a kernel's name is a str, not {type(given).__name__}")
@@ -87,7 +85,6 @@ def _all_spellings(entry: Entry) -> tuple[Sequence[str], ...]:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """Return a name without some of its namespaces, and each of these without its template arguments."""
     parts = _scopes(_normal(name))
     full = ["::".join(parts[start:]) for start in range(len(parts))]
     return (*full, *(each.partition("<")[0] for each in full if "<" in each and each.endswith(">")))
@@ -113,12 +110,10 @@ def _normal(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a name without namespaces, template arguments and types: "scale"."""
     return _spellings(name.partition("(")[0] or name)[-1]
 
 
 def nearest(names: Iterable[str], word: str) -> list[str]:
-    """Return names with those first that are spelled most like a word."""
     listed = list(names)
     if len(listed) < 2:
         return listed
@@ -131,7 +126,6 @@ def nearest(names: Iterable[str], word: str) -> list[str]:
 
 
 def check(entry: Entry, given: Sequence[Given]) -> None:
-    """Raise TypeError unless arguments of these types fit a kernel; for a number's value see `limits`."""
     check_count(entry, len(given))
     for position, (parameter, one) in enumerate(zip(entry.parameters or (), given)):
         problem = misfit(parameter, position, one)
@@ -140,7 +134,6 @@ def check(entry: Entry, given: Sequence[Given]) -> None:
 
 
 def check_count(entry: Entry, count: int) -> None:
-    """Raise TypeError unless a kernel takes this number of arguments, if that is known."""
     expected = count if entry.parameters is None else len(entry.parameters)
     if count != expected:
         some = f"{expected} argument{'' if expected == 1 else 's'}"
@@ -162,7 +155,6 @@ def limits(parameter: Parameter, dtype: str) -> tuple[int, int] | None:
 
 
 def outside(parameter: Parameter, position: int, value: object) -> str:
-    """Return the text about a number that is not in the limits of a parameter."""
     return f"argument {position}: {value} does not fit the parameter's type, {parameter.type}"
 
 
@@ -198,7 +190,6 @@ def _bare(type_: str) -> str:
 
 
 def _pointee(type_: str) -> str | None:
-    """Return the type of the elements that a pointer is to, None for another type."""
     bare = _bare(type_)
     return bare[:-1].strip() if bare.endswith("*") else None
 

@@ -70,13 +70,10 @@ LAST = frozenset({"iree-software"})
 
 
 class Reason(NamedTuple):
-    """One reason: its `kind`, a key of SENTENCES, and the facts that its sentence needs."""
-
     kind: str
     facts: Mapping[str, object] = {}
 
     def __str__(self) -> str:
-        """Return the sentence."""
         sentence = SENTENCES.get(self.kind)
         if sentence is None:
             from .more_reasons import SENTENCES as MORE
@@ -92,19 +89,15 @@ class Reason(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether an image can run, and the reason for it or against it."""
-
     accepted: bool
     reason: Reason
 
     @classmethod
     def of(cls, refusal: Optional[Reason], merit: Reason) -> Verdict:
-        """Return the verdict: accepted for its merit, unless there is a refusal."""
         return cls(refusal is None, refusal or merit)
 
 
 def dotted(version: tuple[int, int]) -> str:
-    """Return (12, 4) as "12.4"."""
     return f"{version[0]}.{version[1]}"
 
 
@@ -128,7 +121,6 @@ class Origin(IntEnum):
 
     @property
     def label(self) -> str:
-        """Its name for people and for JSON: "user build"."""
         return _LABELS[self]
 
 
@@ -138,10 +130,9 @@ _LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CP
 class ImageKind(NamedTuple):
     """A kind of image.
 
-    `loader` makes kernels of it: "CUDA" (the driver), "NVRTC", "OpenCL", "IREE" with one of its drivers
-    (`iree_driver`), or "system" (the linker); "" if it cannot be loaded without a further step. `built_for` is the kind
-    of its target: "GPU" (an architecture), "CPU" (a level), or "" (any device of its loader). Without `of_module` it is
-    not in the index of a set of modules. With `of_toolkit` a CUDA toolkit made it, whose version the index has.
+    `loader` makes kernels of it, "" if it cannot be loaded without a further step. `built_for` is the kind of its
+    target: "GPU" (an architecture), "CPU" (a level), or "" (any device of its loader). Without `of_module` it is not in
+    the index of a set of modules. With `of_toolkit` the index has the version of a CUDA toolkit that made it.
     """
 
     label: str  # its name for people
@@ -193,7 +184,6 @@ class CpuLevel(NamedTuple):
 
     @property
     def machine(self) -> str:
-        """The machine type of the level: "x86_64"; "" for an unknown level."""
         return next((machine for machine, levels in LEVELS.items() if self.name in levels), "")
 
     @property
@@ -203,21 +193,18 @@ class CpuLevel(NamedTuple):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The features of a CPU of this level, with those of the levels below; empty for an unknown one."""
         levels = list(LEVELS.get(self.machine, {}).values())
         return tuple(name for level in levels[: self.rank + 1] for name in level)
 
     def of_image(self, kind: str) -> str:
-        """Return its name in lists of images."""
         return self.name
 
 
 class Image(NamedTuple):
-    """One image of a file; `about` describes its kind.
+    """One image of a file.
 
-    `built_for` is the architecture of GPU code or the level of code for CPUs; for other kinds it is the text of the
-    index, "" if nothing was read. `toolkit` is the CUDA version of the compiler that wrote code for NVIDIA's driver;
-    `isa` is the PTX ISA, only for PTX. `variable` of the environment names a file of the kind "unread".
+    `built_for` is an architecture or a level, for other kinds the text of the index. `toolkit` is the CUDA version of
+    the compiler, `isa` the PTX ISA. `variable` of the environment names a file of the kind "unread".
     """
 
     kind: str
@@ -228,12 +215,10 @@ class Image(NamedTuple):
 
     @property
     def about(self) -> ImageKind:
-        """Its kind."""
         return kind_of(self.kind)
 
     @property
     def label(self) -> str:
-        """Its name for people: "cubin sm_80", "PTX compute_120"."""
         built_for = self.built_for if isinstance(self.built_for, str) else self.built_for.of_image(self.kind)
         return f"{self.about.label} {built_for}".rstrip()
 
@@ -241,8 +226,8 @@ class Image(NamedTuple):
 class Build(NamedTuple):
     """One build of a module: its origin, the file (or its folder), and its images.
 
-    `problem` is the reason why it cannot be used at all: a damaged index, a missing file. `failure` is the driver's
-    reason when it was last tried. A shipped library has `name`, the object that it was made for, and `compiler`.
+    `problem` is why it cannot be used at all, `failure` the driver's reason when it was last tried. A shipped library
+    has `name`, the object that it was made for, and `compiler`.
     """
 
     origin: Origin
@@ -260,10 +245,7 @@ HOST_LIBRARY = Image("library", CpuLevel())
 
 
 class Candidate(NamedTuple):
-    """One way to run a kernel: an image of a build, accepted or refused, with the reason.
-
-    `image` is None for the CPU, and for a build without a readable image.
-    """
+    """One way to run a kernel: an image of a build, None for the CPU, accepted or refused, with the reason."""
 
     build: Build
     image: Optional[Image]
@@ -272,18 +254,16 @@ class Candidate(NamedTuple):
 
     @property
     def origin(self) -> Origin:
-        """The origin of the build."""
         return self.build.origin
 
     @property
     def label(self) -> str:
-        """Its name for people: "cubin sm_80", "CPU", "user build cubin sm_80"."""
         if self.origin is Origin.SHIPPED:
             return " of ".join(filter(None, (self.shipped_image or self.origin.label, self.build.wheel)))
         return f"{self.origin.label} {self.image.label if self.image else ''}".rstrip()
 
     @property
     def shipped_image(self) -> str:
-        """The image of a shipped build, for people: "cubin sm_80"; "" for the only library, or without an image."""
+        """The image of a shipped build, for people; "" for the only library, or without an image."""
         image = self.image.label if self.image else ""
         return f"{self.build.name} {image}".lstrip() if image not in {"", "library"} else ""

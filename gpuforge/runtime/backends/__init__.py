@@ -34,7 +34,7 @@ class Backend(NamedTuple):
 
     If it compiles sources at their first use, `family` is that of their toolchains, `source` the kind of image that
     they count as, and `origin` their place in the order. With `into_cache`, `compile` puts their images into the kernel
-    cache, not into a user build. `contexts` is the package whose contexts it loads kernels into.
+    cache, not into a user build. `contexts` is the package whose contexts it takes.
     """
 
     loader: str
@@ -62,13 +62,11 @@ def backend_of(family: str) -> Backend | None:
 
 
 def owner_of(context: Any) -> str:
-    """Return the loader that a caller's context belongs to; "" for CUDA's, and for None."""
     package = type(context).__module__.partition(".")[0]
     return next((loader for loader, backend in BACKENDS.items() if backend.contexts == package), "")
 
 
 def implementation(backend: Backend) -> Any:
-    """Return the functions of a back end, imported at their first use; a wheel has those that its kernels need."""
     try:
         return import_module(f".{backend.folder}", __name__)
     except ModuleNotFoundError as error:
@@ -83,10 +81,9 @@ def ahead(backend: Backend) -> Any:
 
 
 class Here(NamedTuple):
-    """The target of a judgement: device number `device` of a machine, of compute capability `gpu`.
+    """The target of a judgement: device number `device`, of compute capability `gpu`.
 
-    `obstacle` is the reason why no code runs through NVIDIA's driver; `gpu` is then (0, 0). `off` is the reason why no
-    GPU may be used.
+    `obstacle` is the reason why no code runs through NVIDIA's driver, `off` the one why no GPU may be used.
     """
 
     machine: Probe
@@ -103,7 +100,6 @@ class _LeftOut:
         """Return nothing."""
 
     def judge(self, image: Image, build: Build, here: Here) -> Verdict:
-        """Refuse an image."""
         return Verdict(False, Reason("part-left-out"))
 
     def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> None:
@@ -111,12 +107,11 @@ class _LeftOut:
 
 
 class Request(NamedTuple):
-    """A request for a kernel, its context, and whether the kernel cache is used.
+    """A request for a kernel.
 
-    `entry` is looked up in an image by its symbol. `context` is the CUDA context that it is loaded into, None if there
-    is none; `given` is the caller's argument. `demand` is the only place where it may run, None if its arrays decide;
-    `elsewhere` then loads it for another place. `sources` is the folder where the set's sources are, if the wheel has
-    them.
+    `entry` is looked up in an image by its symbol. `context` is the CUDA context that it is loaded into, `given` the
+    caller's argument. `demand` is the only place where it may run, None if its arrays decide; `elsewhere` then loads it
+    for another place.
     """
 
     wanted: Wanted

@@ -21,7 +21,6 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
 
 
 def judge(image: Image, build: Build, here: Here) -> Verdict:
-    """Judge an image by its architecture; a file of the user, which was not read, is always accepted."""
     arch = image.built_for
     if not isinstance(arch, Arch):
         return Verdict.of(here.obstacle or build.failure, Reason("unread", {"variable": image.variable}))
@@ -35,10 +34,7 @@ def judge(image: Image, build: Build, here: Here) -> Verdict:
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:
-    """Return a kernel of a module, which the driver loads once, for any number of its images that fit.
-
-    None without a context. PTX is looked up in the kernel cache. Raises Refused, DriverError.
-    """
+    """Return a kernel of a module, which the driver loads once; None without a context. Raises Refused, DriverError."""
     context, function = request.context, None
     if context is None:
         return None
@@ -58,7 +54,6 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> K
 
 
 def kernel_of(request: Request, context: Context, function: Function, read: Callable[[], bytes]) -> Kernel:
-    """Return the kernel of a request; `read` returns its module. Raises Refused, DriverError."""
     entry = request.entry
     if entry.parameters is None:
         try:
@@ -74,10 +69,8 @@ def kernel_of(request: Request, context: Context, function: Function, read: Call
 
 
 def context_for(machine: Probe, driver: tuple[str, ...], device: int | None, context: Any) -> Context | None:
-    """Return the context to load kernels for, None if there is no such device.
-
-    Without `device` and `context`, it is where a launch without arrays goes. Raises ValueError if no context is
-    current, TypeError for anything but a context, DriverError.
+    """Return the context to load kernels for, None if there is no such device; raises ValueError, TypeError,
+    DriverError.
     """
     opened = None if machine.problem or owner_of(context) else open_driver(driver)
     if opened is None or isinstance(opened, NoDriver):

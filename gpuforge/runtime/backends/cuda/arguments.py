@@ -64,8 +64,7 @@ class ElsewhereError(Exception):
 class ArrayReader(NamedTuple):
     """How arrays of one type are passed, for one argument.
 
-    `locate` returns the place and the address of an array; it raises TypeError for host memory and for elements of
-    another type, ValueError for an array with gaps. `address`, for the usual launch, returns only the address, and
+    `locate` returns the place and the address of an array; `address`, for the usual launch, the address alone, and
     raises ElsewhereError for an array in another place.
     """
 
@@ -82,7 +81,6 @@ class ArrayReader(NamedTuple):
 
 
 def _array_reader(value: Any, accept: Accept, driver: Driver) -> ArrayReader | None:
-    """Return how arrays of a value's type are passed, None for a value that is not in a GPU's memory."""
     if isinstance(value, Memory):
         return ArrayReader(Memory.located, _MEMORY, _of_memory)
     home = _home(type(value))
@@ -116,7 +114,6 @@ def _host_memory(value: Any) -> TypeError:
 
 
 def _home(kind: type) -> str:
-    """Return the library of an array's type, "" for one that is only known by what it has."""
     for base in kind.__mro__:
         package, _, _ = base.__module__.partition(".")
         if (package, base.__name__) in {("torch", "Tensor"), ("cupy", "ndarray"), ("cuda", "Buffer")}:
@@ -208,10 +205,7 @@ def _cupy(accept: Accept, example: Any) -> ArrayReader:
 
 
 def _interface(accept: Accept, driver: Driver) -> ArrayReader:
-    """Return how an array with `__cuda_array_interface__` is passed; the driver knows where it is.
-
-    https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
-    """
+    """https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html; the driver knows where the array is."""
     accepted: set[str] = set()
 
     def locate(array: Any) -> Located:
@@ -240,7 +234,6 @@ def _interface(accept: Accept, driver: Driver) -> ArrayReader:
 
 
 def place_of(driver: Driver, address: int) -> Place | None:
-    """Return where an address of device memory is, None if the driver does not know it; raises DriverError."""
     ordinal = driver.pointer(address, _ORDINAL) if address else None
     if ordinal is None:
         return None
@@ -249,9 +242,8 @@ def place_of(driver: Driver, address: int) -> Place | None:
 
 
 def _dlpack(accept: Accept) -> ArrayReader:
-    """Return how an array of JAX is passed, or one that has only DLPack.
-
-    Its library makes the launch's stream wait for its own work, but is not told when the kernel has ended.
+    """Arrays of JAX and those with DLPack alone: their library waits before, but is not told when the kernel has
+    ended.
     """
 
     def locate(array: Any) -> Located:
@@ -275,18 +267,13 @@ def _typestr(tensor: DLTensor) -> str:
 
 
 class Reader(NamedTuple):
-    """How numbers and structs of one type are passed: `struct`'s code, and a function for the value to pack."""
-
     code: str
     given: Given
     value: Callable[[Any], Any] | None = None
 
 
 def reader(position: int, value: Any, spelled: str = "") -> Reader:
-    """Return how numbers and structs of this one's type are passed; raises TypeError for anything else.
-
-    `spelled` is a Python number in the form that fits the parameter.
-    """
+    """Return how numbers and structs of this one's type are passed; raises TypeError for anything else."""
     kind = type(value)
     if is_scalar(kind) and value.dtype.name == "bfloat16":
         return Reader("0H2s", Given("scalar", "<V2", 2, type_name(kind)), kind.tobytes)
@@ -329,7 +316,6 @@ def _placeless(read: Callable[[Any], Any]) -> Callable[[Any, Place], Any]:
 
 
 def _packer(head: str, codes: Sequence[tuple[str, str]]) -> tuple[Callable[..., None], int, list[int]]:
-    """Return a function that packs arguments behind a head, the size of both, and the arguments' offsets."""
     code, offsets = head, []
     for alignment, part in codes:
         offsets.append(struct.calcsize(code + alignment))
@@ -339,7 +325,6 @@ def _packer(head: str, codes: Sequence[tuple[str, str]]) -> tuple[Callable[..., 
 
 
 def _accept(parameter: Parameter, position: int, name: str, dtype: str) -> None:
-    """Raise TypeError unless an array with elements of a type fits a parameter."""
     problem = misfit(parameter, position, Given("array", dtype, 8, name))
     if problem:
         raise TypeError(problem)
@@ -349,9 +334,9 @@ class Layout:
     """How the arguments of one launch signature are read and packed.
 
     `readers` has a function for each argument that is not packed as it is; that of an array returns its place, too.
-    `arrays` are the positions of arrays, `memories` those of `Memory`, `pointers` those of bare addresses, `floats`
-    those of floating-point numbers. `streams` has a function for the stream of an array by its position, and `sources`
-    those that count: one for each library. `late` are the arrays that are read once the launch's stream is known.
+    `arrays`, `memories`, `pointers` (bare addresses) and `floats` are positions. `streams` has a function for the
+    stream of an array by its position, and `sources` those that count: one for each library. `late` are the arrays that
+    are read once the launch's stream is known.
 
     `direct` has the readers of the usual launch, which has arrays of one library, or `Memory` on the default stream;
     None if the arguments are others. `current` returns that library's stream. `usuals` is what such launches use in
@@ -363,7 +348,6 @@ class Layout:
                  "usuals")  # fmt: skip
 
     def __init__(self, arguments: Sequence[Any], entry: Entry, driver: Driver) -> None:
-        """Raise TypeError for arguments that cannot be passed, or that do not fit the kernel's parameters."""
         self.readers: list[Callable[[Any], Any] | None] = []
         self.arrays: list[int] = []
         self.memories: list[int] = []
@@ -436,7 +420,6 @@ class Layout:
 
 
 def aligned(size: int) -> Any:
-    """Return `size` bytes of memory, aligned to 16 bytes as a CUDA type is at most."""
     raw = (c_uint64 * (size // 8 + 3))()
     return (c_char * size).from_buffer(raw, -ctypes.addressof(raw) % 16)
 
@@ -455,6 +438,5 @@ class Frame:
         self.parameters = byref((c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets)))
 
     def add_attributes(self, attributes: Any) -> None:
-        """Point the configuration to an array of CUlaunchAttribute, for this launch."""
         c_void_p.from_buffer(self.buffer, _ATTRIBUTES).value = ctypes.addressof(attributes)
         ctypes.c_uint.from_buffer(self.buffer, _ATTRIBUTES + 8).value = len(attributes)

@@ -32,7 +32,7 @@ class Modules:
     """Loaded modules by their digest, with a count of their holders. Safe for threads.
 
     A module stays loaded until `release`, and after it as long as it has a holder. `unload` is called outside all
-    locks. A failed load is not remembered.
+    locks.
     """
 
     def __init__(self, unload: Callable[[Any], None]) -> None:
@@ -41,7 +41,6 @@ class Modules:
         self._slots: dict[str, _Slot] = {}
 
     def hold(self, digest: str, load: Callable[[], Any]) -> LoadedModule:
-        """Return the module of `digest`, held until it is released; `load` loads it, once for all threads."""
         with self._lock:
             slot = self._slots.setdefault(digest, _Slot())
             slot.holders += 1
@@ -55,7 +54,6 @@ class Modules:
             raise
 
     def release(self) -> None:
-        """Release all modules: those without a holder are unloaded now, the others by their last holder."""
         with self._lock:
             slots, self._slots = self._slots, {}
             for slot in slots.values():
@@ -78,7 +76,7 @@ class Modules:
 
 
 class LoadedModule:
-    """A module that stays loaded until `release`, or until this object is gone; releasing twice is harmless."""
+    """A module that stays loaded until `release`, or until this object is gone."""
 
     def __init__(self, module: Any, release: Callable[[], None]) -> None:
         self.module = module
@@ -86,7 +84,6 @@ class LoadedModule:
         self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
-        """Release the module, which must not be used any more."""
         with self._lock:
             release, self._release = self._release, None
         if release is not None:
@@ -129,7 +126,6 @@ class Context:
         return device if self.primary else f"context {self.handle:#x} of {device}"
 
     def function(self, name: str, digest: str, read: Callable[[], bytes]) -> Function:
-        """Return kernel `name` of the module with this content digest, whose bytes `read` returns."""
         loaded = self._modules.hold(digest, lambda: self._load(read))
         with self.current(), self.allowed_in_captures():
             return Function(self.driver.function(loaded.module, name), loaded)
@@ -159,7 +155,6 @@ class Context:
         self._events.append(event)
 
     def event(self) -> c_void_p:
-        """Return an event that nothing else uses, of this context, which must be current."""
         try:
             return self._events.pop()
         except IndexError:
@@ -169,7 +164,6 @@ class Context:
         return event
 
     def capturing(self, stream: int) -> bool:
-        """Return whether work on a stream is captured into a graph now."""
         state = c_int()
         ask = self.driver.c.cuStreamIsCapturing
         # an error: the default stream cannot be used while another one is captured
@@ -189,7 +183,6 @@ class Context:
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Make this context current in the calling thread, then restore the one before."""
         self.driver.call("cuCtxPushCurrent_v2", self.handle)
         try:
             yield
@@ -214,7 +207,7 @@ _contexts: dict[tuple[int, int, int], Context] = {}
 
 
 def primary_context(driver: Driver, ordinal: int) -> Context:
-    """Return the primary context of a device, retained for the life of the process; raises DriverError."""
+    """Return the primary context of a device, retained for the life of the process."""
     key = id(driver), -1, ordinal
     found = _contexts.get(key)
     if found is None:
@@ -231,10 +224,6 @@ def primary_context(driver: Driver, ordinal: int) -> Context:
 
 
 def given_context(driver: Driver, context: Any) -> Context:
-    """Return the `Context` of a CUcontext: "current", a number, or an object with a `handle`.
-
-    Raises ValueError if none is current, TypeError for something else, DriverError.
-    """
     handle = context_handle(context, driver.current_context)
     if not handle:
         raise ValueError("no CUDA context is current in this thread")
@@ -258,7 +247,6 @@ def given_context(driver: Driver, context: Any) -> Context:
 
 
 def current_place(driver: Driver) -> Place:
-    """Return where a launch without arrays goes: to the thread's current context, else to device 0."""
     handle = driver.current_context()
     if not handle:
         return 0
@@ -270,10 +258,7 @@ def current_place(driver: Driver) -> Place:
 
 
 def release(driver: Driver, device: int | None, context: Any) -> None:
-    """Release the modules in a CUcontext, which may be destroyed then, or in a device's primary one, None: in all.
-
-    Raises TypeError for anything but a context.
-    """
+    """Release the modules in a CUcontext, which may be destroyed then, or in a device's primary one, None: in all."""
     with _lock:
         found = [each for each in _contexts.values() if each.driver is driver and each.primary]
         if context is not None:
@@ -345,11 +330,9 @@ class Memory:
                 context.keep(recorded.event)
 
     def located(self) -> tuple[Place, int]:
-        """Return the place and the address; raises ValueError once it was freed."""
         return self.place, self._usable()
 
     def before(self, context: Context, stream: int) -> None:
-        """Make a stream of a context wait for the launches with this memory; raises DriverError."""
         if self.on_default:
             context.order(LEGACY, stream, self._context)
         waited = [
@@ -362,7 +345,7 @@ class Memory:
                         self._driver.call("cuStreamWaitEvent", stream, each.event, 0)
 
     def after(self, context: Context, stream: int) -> None:
-        """Note a launch on a stream; raises DriverError. One that is captured into a graph does not count."""
+        """Note a launch on a stream. One that is captured into a graph does not count."""
         if context is self._context and stream in DEFAULT:
             self.on_default = True
             return
@@ -379,7 +362,6 @@ class Memory:
             del self.pending[context, stream]
 
     def _context_waits(self) -> None:
-        """Make the default stream wait for all launches, so that it is the only one to wait for."""
         if self.pending:
             with self._context.current():
                 for recorded in list(self.pending.values()):
@@ -414,8 +396,6 @@ class Memory:
 
 
 class _Recorded:
-    """An event, and how often it was recorded."""
-
     __slots__ = ("event", "times")
 
     def __init__(self, event: c_void_p) -> None:

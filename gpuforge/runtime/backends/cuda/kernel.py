@@ -31,14 +31,10 @@ _AXES = (("grid", "x", 5), ("grid", "y", 6), ("grid", "z", 7),
 
 
 class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute."""
-
     _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16))
 
 
 class _Attributes:
-    """The attributes of a launch: whether its blocks run at the same time, and the blocks in a cluster."""
-
     def __init__(self, cooperative: bool, cluster: Any) -> None:
         self._cluster: tuple[int, ...] = () if cluster is None else three(cluster, "cluster")
         values: list[tuple[int, tuple[int, ...]]] = [(_COOPERATIVE, (1,))] if cooperative else []
@@ -48,7 +44,6 @@ class _Attributes:
         )
 
     def apply(self, context: Context, function: int, frame: Frame) -> None:
-        """Add them to a launch; raises ValueError with a driver before CUDA 11.8, DriverError."""
         if context.driver.c.cuLaunchKernelEx is None:
             raise ValueError("cooperative launches and clusters need a driver for CUDA 11.8 or newer")
         if math.prod(self._cluster) > _PORTABLE_CLUSTER:
@@ -58,10 +53,7 @@ class _Attributes:
 
 
 def _raise_shared(context: Context, name: str, function: int, requested: int) -> int:
-    """Let a kernel have all dynamic shared memory that its device has, and return how many bytes that is.
-
-    Raises ValueError for a request of more, DriverError.
-    """
+    """Let a kernel have all dynamic shared memory that its device has, and return how many bytes that is."""
     driver = context.driver
     with context.current():
         static = driver.attribute(function, _STATIC_SHARED)
@@ -79,7 +71,6 @@ def _raise_shared(context: Context, name: str, function: int, requested: int) ->
 
 
 def _limit_broken(context: Context, name: str, function: int, frame: Frame) -> str:
-    """Return the limit of the device or the kernel that a refused launch breaks, "" for none."""
     driver, dims = context.driver, (ctypes.c_uint * 7).from_buffer(frame.buffer)
     gpu = f"GPU {context.ordinal}, {driver.devices[context.ordinal].name}"
     for (what, axis, attribute), given in zip(_AXES, dims):
@@ -116,16 +107,15 @@ _FUNCTIONS = (
 class Replay:
     """A graph with one kernel, for launches on one stream. Not for two threads at once.
 
-    A launch is packed into `buffer`; `update` changes the graph to it, and `sent` is the launch that it has now. It may
-    be sent while `ask(*at)` returns 0 and leaves `expected` in `current`: for the default stream, which each context
-    has, this means that the kernel's context is current; for any other, that no capture is under way.
+    A launch is packed into `buffer`; `sent` is the launch that the graph has now. It may be sent while `ask(*at)`
+    returns 0 and leaves `expected` in `current`: for the default stream, which each context has, this means that the
+    kernel's context is current; for any other, that no capture is under way.
     """
 
     __slots__ = ("_context", "_graph", "_kept", "ask", "at", "buffer", "current", "expected", "instance", "node",
                  "node_at", "parameters", "queue", "send", "sent", "update")  # fmt: skip
 
     def __init__(self, context: Context, queue: int, size: int, offsets: Sequence[int], kept: object) -> None:
-        """Prepare the memory of a node with arguments at `offsets`; `kept`, the kernel's module, outlives it."""
         driver = context.driver
         self.buffer = aligned(size)
         base = ctypes.addressof(self.buffer)
@@ -146,7 +136,6 @@ class Replay:
         self._graph, self.instance = c_void_p(), c_void_p()
 
     def make(self) -> None:
-        """Make the graph of the launch in `buffer`; raises DriverError."""
         driver, node = self._context.driver, c_void_p()
         shared().graphs.add(id(self))
         with self._context.current(), self._context.allowed_in_captures():
@@ -201,7 +190,6 @@ class Replays:
         return replay
 
     def _can_replay(self, queue: int) -> bool:
-        """Return whether the driver has all functions (CUDA 12.0), and a stream is an ordinary one of the context."""
         driver, priority, owner = self._context.driver, c_int(), c_void_p()
         if any(getattr(driver.c, name) is None for name in _FUNCTIONS):
             return False
@@ -241,7 +229,6 @@ class LoadedKernel:
             self.shared = _DEFAULT_SHARED - driver.attribute(self.handle, _STATIC_SHARED)
 
     def send(self, frame: Frame) -> None:
-        """Queue the launch that a frame describes; raises DriverError."""
         if not self.ask(frame.current_at) and frame.current.value == self.current:
             code = self.launch(frame.config, self.function, frame.parameters, None)
         else:
@@ -250,7 +237,6 @@ class LoadedKernel:
             self.failed(code, frame)
 
     def failed(self, code: int, frame: Frame) -> None:
-        """Raise DriverError for a launch, with the limit that it breaks."""
         reason = _limit_broken(self.context, self.name, self.handle, frame) if code in _REFUSED else ""
         raise self.context.driver.error("cuLaunchKernel", code, reason, kernel=self.name)
 
@@ -263,7 +249,6 @@ class LoadedKernel:
             return int(self.launch(frame.config, self.function, frame.parameters, None))
 
     def variable(self, name: str) -> Variable:
-        """Return a variable of the kernel's module; raises DriverError."""
         with self.context.current(), self.context.allowed_in_captures():
             address, size = self.context.driver.variable(self._loaded.module, name)
         return Variable(self.context, address, size, self._loaded)
@@ -307,7 +292,6 @@ class Kernel(Uploads):
 
     @property
     def loaded(self) -> LoadedKernel:
-        """The kernel where a launch without arrays goes."""
         return self._here()
 
     @property
@@ -433,11 +417,7 @@ class Kernel(Uploads):
         self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, stream: Any,
         attributes: _Attributes | None, arguments: tuple[Any, ...],
     ) -> tuple[LoadedKernel, int, list[tuple[Context, int]], list[Any]]:  # fmt: skip
-        """Write a launch into a frame, behind the work of its arrays' libraries.
-
-        Return the kernel on its device, the stream, the other streams of the arrays' libraries, and the arguments'
-        values.
-        """
+        """Write a launch into a frame, behind the work of its arrays' libraries; return what `_after` needs."""
         values = [value if read is None else read(value) for read, value in zip(layout.readers, arguments)]
         place, others = self._place(layout, arguments, values)
         loaded = self._loaded.get(place) or self._at(place)
@@ -483,7 +463,6 @@ class Kernel(Uploads):
         layout: Layout,
         arguments: tuple[Any, ...],
     ) -> None:
-        """Order what follows behind a launch on stream `queue`."""
         for context, theirs in others:
             context.order(queue, theirs, loaded.context)
         for position in layout.memories:
@@ -500,7 +479,6 @@ class Kernel(Uploads):
         return self._layouts.setdefault(tuple(map(type, arguments)), layout)
 
     def _here(self) -> LoadedKernel:
-        """Return the kernel where a launch without arrays goes."""
         place = current_place(self._driver) if self._demand is None else self._demand
         return self._loaded.get(place) or self._at(place)
 
@@ -508,7 +486,6 @@ class Kernel(Uploads):
         return self._loaded.setdefault(place, self._load(place))
 
     def _without_arrays(self, layout: Layout, values: Sequence[Any]) -> Place:
-        """Return the place of the first bare address that the driver knows, else the one that is current."""
         for position in layout.pointers:
             place = place_of(self._driver, values[position])
             if place is not None:
@@ -544,7 +521,7 @@ class Kernel(Uploads):
         raise ValueError(self._scattered(places))
 
     def _reaches(self, place: Place, address: int) -> bool:
-        """Return whether a kernel may use an address of another place; on demand, only if the memory is managed."""
+        """Return whether a kernel may use an address of another place; on demand, only managed memory."""
         if not address:
             return True
         if self._driver.pointer(address, _IS_MANAGED):
@@ -584,7 +561,6 @@ class _Usual:
         self._replays = Replays(loaded.context, layout.node_size, layout.node_offsets, loaded)
 
     def launch(self, layout: Layout, grid: Dim, block: Dim, values: Sequence[Any]) -> None:
-        """Queue a launch with these values of its arguments; raises as `Kernel.launch`."""
         loaded, replays = self._loaded, self._replays
         queue = self._current(self.place) if self._current is not None else 0
         dims = (
