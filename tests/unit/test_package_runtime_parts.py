@@ -118,7 +118,7 @@ KINDS = {
         of_iree, "", "iree", "kernellibrary libraries recipe wheels userbuild elf cache", most=65_500
     ),
     "kernels wheels": Kind(of_kernels_wheels, "", "cuda", "kernellibrary recipe userbuild elf"),
-    "a library": Kind(of_a_library, "", "system", "kernelset userbuild cache", most=73_500),
+    "a library": Kind(of_a_library, "", "system", "kernelset userbuild cache", most=74_000),
     "users' libraries": Kind(of_users_libraries, "cache compile", "system", "crossover"),
     "NVRTC": Kind(of_nvrtc, "cache compile", "cuda nvrtc", "crossover"),
     "OpenCL": Kind(of_opencl, "cache compile", "opencl system", "crossover", most=125_500),
