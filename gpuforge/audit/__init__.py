@@ -47,7 +47,7 @@ def audit(
     the wheels are audited only for the libraries that they bring into one process with them. With `one_process` all of
     them are promised to be used together, so that conflicts between them are errors.
     """
-    with inputs.expand(paths, hashes=hashes, beside=beside) as given, ExitStack() as stack:
+    with inputs.expand(paths, hashes=hashes, beside=beside, watch=watch) as given, ExitStack() as stack:
         several = given.readable if len(given.readable) > 1 else []
         at_hand = frozenset(unstable().keys() & {one.claims.project for one in several})
         outcomes = stack.enter_context(wheel.reading(given.readable, patterns(at_hand), jobs, watch))

@@ -30,9 +30,6 @@ if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.expectation import Expectation
 
 
-_NO_MEMORY = "reading it takes more memory than an audit may take"
-
-
 class Ignore(NamedTuple):
     """Findings that are accepted: a rule's code, a pattern of files (`*` crosses folders), and the reason."""
 
@@ -163,7 +160,7 @@ def _without_faults(
         try:
             _judged(given, [each], (), question)
         except MemoryError:
-            yield each.unjudged(_NO_MEMORY)
+            yield each.unjudged(inputs.NO_MEMORY)
         except Exception as error:  # noqa: BLE001  whatever a wheel raises is its own error
             problems += [Diagnostic(d.head, places[each.name], d.hint) for d in fault(error).diagnostics]
         else:
@@ -194,7 +191,7 @@ def _sorted_out(
             case TooLargeError():
                 facts.append(_unjudged(one, outcome.diagnostics[0].head))
             case MemoryError():
-                facts.append(_unjudged(one, _NO_MEMORY))
+                facts.append(_unjudged(one, inputs.NO_MEMORY))
             case OSError():
                 problems.append(Diagnostic(outcome.strerror or str(outcome), place, "check the path"))
             case _:

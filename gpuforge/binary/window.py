@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from gpuforge.errors import MalformedError, TooLargeError
 
-Kind = Literal["bytes", "names", "entries", "work", "edges"]
+Kind = Literal["bytes", "names", "entries", "work", "edges", "wheels"]
 
 
 class _Limit(NamedTuple):
@@ -31,6 +31,7 @@ _LIMITS: dict[Kind, _Limit] = {
     "entries": _Limit(400_000, 1 / 512, "its tables have more than {:,} entries"),
     "work": _Limit(4_000_000, 0, "its requirements take more than {:,} comparisons"),
     "edges": _Limit(1_000_000, 0, "following what its libraries need takes more than {:,} steps"),
+    "wheels": _Limit(500, 1 / 8192, "there are more than {:,} wheels in it"),  # each takes 5 ms
 }
 
 

@@ -13,7 +13,8 @@ import resource
 import signal
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
@@ -25,6 +26,7 @@ CPU_SECONDS = 8  # for any audit
 CPU_SECONDS_PER_INPUT = 0.05  # in addition
 INPUT_BYTES_PER_SECOND = 2 << 20  # of inputs, which may unpack to forty times their size
 LEAST_CPU_SECONDS = 1  # that a process needs for any judgement
+SHARE_OF_UNPACKING = 0.5  # of CPU_SECONDS, for all archives of wheels; their sizes allow more
 SHARE_OF_RULES = 0.25  # of the time that is left, for the work after reading
 SHORTEST_TIMER_SECONDS = 0.001
 DATA_BYTES = 440 << 20  # with the code of Python and its libraries less than 512 MiB
@@ -72,6 +74,20 @@ class Watched:
     def refuses(self, number: int) -> str:
         """Return why an input is left out, "" if it is not."""
         return _REASON if number in self.refused else ""
+
+    @contextmanager
+    def unpacking(self, size: int, count: int) -> Iterator[None]:
+        """Allow the time in which an archive of this size, one of `count` paths, must be unpacked."""
+        own = _may_take(size)
+        self._allow(self.allowed + own)
+        if self._is_limited:
+            seconds = own + CPU_SECONDS * SHARE_OF_UNPACKING / count
+            signal.setitimer(signal.ITIMER_PROF, seconds, CPU_SECONDS_PER_INPUT)
+        try:
+            yield
+        finally:
+            if self._is_limited:
+                signal.setitimer(signal.ITIMER_PROF, 0)
 
     def begins(self, number: int, size: int) -> None:
         """Note that an input is being read, and allow the time that one of its size may take.

@@ -1,4 +1,8 @@
-"""Unpacks wheels inside other archives, such as sdists of several wheels, into files without a name."""
+"""Unpacks wheels inside other archives, such as sdists of several wheels, into a file without a name.
+
+All wheels of a call are in one such file, as a process may open few files at once, and an archive of some kilobytes
+can hold thousands of wheels.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from gpuforge.binary.window import Budget
 from gpuforge.errors import MalformedError
@@ -48,34 +53,52 @@ def is_wheel(path: Path) -> bool:
         return bool(archive.info_folders(found))
 
 
-def wheels(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
-    """Yield the wheels in a zip or tar file: the name of each, and the descriptor of a file with its bytes.
+class Span(NamedTuple):
+    """A part of an open file: its descriptor, and bytes."""
 
-    The caller closes the descriptors, which frees the files. Raises MalformedError for a broken archive, TooLargeError
-    if the budget is spent, OSError if it cannot be read.
+    file: int
+    start: int
+    size: int
+
+
+def wheels(path: Path, budget: Budget, target: IO[bytes]) -> Iterator[tuple[str, Span]]:
+    """Yield the wheels in a zip or tar file: the name of each, and where it was added to the end of `target`.
+
+    Raises MalformedError for a broken archive, TooLargeError if the budget is spent, OSError if it cannot be read.
     """
     try:
-        if zipfile.is_zipfile(path):
-            yield from _in_zip(path, budget)
-        else:
-            yield from _in_tar(path, budget)
+        for name, chunks in (_in_zip if zipfile.is_zipfile(path) else _in_tar)(path, budget):
+            budget.spend("wheels", 1)
+            yield name, _kept(chunks, budget, target)
     except _BROKEN as error:
         raise MalformedError.of(f"it cannot be unpacked ({error})") from error
 
 
-def _in_zip(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
+@contextmanager
+def alone(span: Span) -> Iterator[Path]:
+    """Copy a wheel into a file of its own, which has a path during the `with` only."""
+    import tempfile  # noqa: PLC0415
+
+    with tempfile.TemporaryFile() as file:
+        start, left = span.start, span.size
+        while left > 0 and (sent := os.sendfile(file.fileno(), span.file, start, left)):
+            start, left = start + sent, left - sent
+        yield Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+
+
+def _in_zip(path: Path, budget: Budget) -> Iterator[tuple[str, Iterator[bytes]]]:
     with archive.Archive(path, budget) as found:
         for member in found.members:
             if member.name.endswith(".whl"):
-                yield member.name, _kept(found.chunks(member), budget)
+                yield member.name, found.chunks(member)
 
 
-def _in_tar(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
+def _in_tar(path: Path, budget: Budget) -> Iterator[tuple[str, Iterator[bytes]]]:
     with _tar(path, budget) as tar:
         while member := tar.next():
             tar.members.clear()  # type: ignore[attr-defined]  # it would keep a kilobyte of each
             if member.isreg() and member.name.endswith(".whl") and (content := tar.extractfile(member)):
-                yield member.name, _kept(iter(lambda: content.read(_CHUNK), b""), budget)
+                yield member.name, iter(partial(content.read, _CHUNK), b"")
 
 
 class _Header(tarfile.TarInfo):
@@ -124,16 +147,14 @@ def _unpacked(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _kept(chunks: Iterator[bytes], budget: Budget) -> int:
-    """Write a wheel to a file without a name, and return its descriptor."""
-    import tempfile  # noqa: PLC0415
-
-    with tempfile.TemporaryFile() as file:
-        for number, chunk in enumerate(chunks):
-            budget.spend("entries", 1)
-            if not number and not chunk.startswith(b"PK"):
-                file.write(chunk[:64])  # its reader reports that it is not a wheel; the rest may be endless
-                break
-            file.write(chunk)
-        file.flush()
-        return os.dup(file.fileno())
+def _kept(chunks: Iterator[bytes], budget: Budget, target: IO[bytes]) -> Span:
+    """Write a wheel to the end of a file."""
+    start = target.tell()
+    for number, chunk in enumerate(chunks):
+        budget.spend("entries", 1)
+        if not number and not chunk.startswith(b"PK"):
+            target.write(chunk[:64])  # its reader reports that it is not a wheel; the rest may be endless
+            break
+        target.write(chunk)
+    target.flush()
+    return Span(target.fileno(), start, target.tell() - start)

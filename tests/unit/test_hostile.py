@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from audit_samples import elf, wheel
-from hostile import ATTACKS, archives, names, objects
+from hostile import ATTACKS, archives, inputs, names, objects
 from markdown_it import MarkdownIt
 
 from gpuforge.audit import audit
@@ -108,6 +108,36 @@ def test_one_bad_wheel_hides_no_other(tmp_path: Path) -> None:
     assert [wheel.facts.too_large != "" for wheel in report.wheels] == [True, False]
     assert len(report.problems) == 2
     assert report.wheels[1].proofs
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_archives_of_wheels_hide_no_other_input(form: str, tmp_path: Path) -> None:
+    """Two that take long, and two of thousands of wheels, each with a finding of its own, at 1,024 open files."""
+    bad: list[str] = []
+    for number in range(2):
+        (folder := tmp_path / str(number)).mkdir()
+        for build in (inputs.tar_of_thousands_of_wheels, inputs.tar_of_a_million_members):
+            (path,) = build(folder)
+            bad.append(str(path.rename(folder / f"{number}{path.name}")))
+    sound = wheel(tmp_path, {"demo/a.so": elf()})
+    command = f'ulimit -n 1024 -v 2000000; exec "$0" -c "$@" --format {form}'
+    ended = subprocess.run(
+        ["bash", "-c", command, sys.executable, _PROGRAM, "audit", *bad, str(sound)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "")
+    if form == "json":
+        report = json.loads(ended.stdout)
+        names = {f["wheel"] for f in report["findings"] if f["code"] == "GF714"}
+        assert names == {Path(each).name for each in bad}
+        assert next(w for w in report["wheels"] if w["name"] == sound.name)["proved"]
+    else:
+        assert ended.stdout.count("too large to judge: ") == len(bad)
+        assert sound.name in ended.stdout
 
 
 @pytest.mark.thorough

@@ -14,6 +14,7 @@ from gpuforge.audit.read.site_packages import recorded, unrecorded
 from gpuforge.binary.window import Budget
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Folder, files_below
+from gpuforge.wheel.nested import Span, alone
 
 _BLOCK = 512  # bytes, as st_blocks counts them
 
@@ -30,15 +31,17 @@ class Input(NamedTuple):
     """One thing to audit, as a wheel. `label` is its name in the report, unique within a call."""
 
     label: str
-    path: Path  # the file or folder to open
+    path: Path  # the file or folder to open; for "nested", the archive that it is in
     place: PurePosixPath  # its path in messages; for a wheel in an sdist, the sdist and the name in it
     form: Form = "wheel"
     info: str = ""  # for "installed" and "unpacked": its .dist-info folder
     unrecorded: bool = False  # for "folder": only the binaries of an environment that no RECORD lists
     member: str = ""  # for "file": its name among the single files given
     remote: Remote | None = None
-    # for "nested": the budget of the archive that it is in, for all wheels there
+    # for "nested": where its bytes lie, and the budget of the archive that it is in, for all wheels there
+    span: Span | None = None
     within: Budget | None = None
+    too_large: str = ""  # why it must not be read
     hashes: bool = False  # whether the hashes in RECORD are compared with the files
     # it is read only for the libraries that it brings into the others' process, and not judged
     neighbour: bool = False
@@ -61,8 +64,11 @@ class Input(NamedTuple):
             case "file":
                 self.path.stat()
                 return Folder(self.path, {self.member: self.path})
+            case "nested" if self.span:
+                with alone(self.span) as path:
+                    return Archive(path, self.within)
             case _:
-                return Archive(self.path, self.within)
+                return Archive(self.path)
 
     @property
     def file_name(self) -> str:
@@ -85,6 +91,8 @@ class Input(NamedTuple):
         """Bytes of the file; 0 for a folder."""
         if self.remote:
             return self.remote.size
+        if self.span:
+            return self.span.size
         return 0 if self.form in FOLDERS else self.path.stat().st_size
 
     @property

@@ -1,13 +1,16 @@
 """Turn the paths given to an audit into inputs: a wheel, folder, sdist or single binary becomes one input or several.
 
-Wheels inside an sdist are unpacked into temporary files without a name, which vanish with the process.
+Wheels inside an sdist are unpacked into a temporary file without a name, which vanishes with the process.
 """
+
+from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING
 
 from gpuforge.audit.read.input import ALONE, Beside, Input
 from gpuforge.audit.read.site_packages import INFO, sites
@@ -18,6 +21,9 @@ from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel.archive import files_below
 
+if TYPE_CHECKING:
+    from gpuforge.audit.read.wheel import Watch
+
 _BINARY = (MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
 
 
@@ -27,27 +33,37 @@ class Inputs:
     def __init__(self) -> None:
         self.readable: list[Input] = []
         self.problems: list[Diagnostic] = []
-        self.unpacked: list[int] = []  # open files that hold unpacked wheels
+        self.unpacked: IO[bytes] | None = None  # the file with all unpacked wheels
         self.overriding: dict[str, str] = {}  # a library in LD_LIBRARY_PATH -> the first folder that has it
         self.python = ""  # of the environment beside them, "3.11"; "" without one, or if it is not known
 
 
 @contextmanager
-def expand(paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALONE) -> Iterator[Inputs]:
-    """Yield the inputs of these paths after those `beside` them; files with unpacked wheels are freed at the end.
+def expand(
+    paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALONE, watch: Watch | None = None
+) -> Iterator[Inputs]:
+    """Yield the inputs of these paths after those `beside` them; unpacked wheels are freed at the end.
 
-    A path of an unknown kind counts as a wheel, so that reading it reports what is wrong.
+    A path of an unknown kind counts as a wheel, so that reading it reports what is wrong. An archive whose unpacking
+    takes too long or too much is one input, which is too large to judge.
     """
-    inputs = Inputs()
+    inputs, given = Inputs(), dict.fromkeys(paths)
+
+    def unpacking(size: int) -> AbstractContextManager[None]:
+        return watch.unpacking(size, len(given)) if watch else nullcontext()
+
     try:
-        for path in dict.fromkeys(paths):
+        for path in given:
+            before = len(inputs.readable)
             try:
-                _add(path, inputs)
+                _add(path, inputs, unpacking)
             except MalformedError as error:
                 inputs.problems.append(_problem(path, error.diagnostics[0].head, _AGAIN))
-            except TooLargeError as error:
-                message = f"too large to judge: {error.diagnostics[0].message}"
-                inputs.problems.append(_problem(path, message, "unpack it, and audit the wheels in it"))
+            except (TooLargeError, MemoryError) as error:
+                reason = error.diagnostics[0].message if isinstance(error, TooLargeError) else NO_MEMORY
+                del inputs.readable[before:]
+                place = PurePosixPath(path)
+                inputs.readable.append(Input(path.name, path, place, "nested", too_large=reason))
             except OSError as error:
                 inputs.problems.append(_problem(path, error.strerror or str(error), "check the path"))
         others = _others(beside, inputs) if beside else []
@@ -55,8 +71,8 @@ def expand(paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALON
         inputs.readable = labelled(unique([*others, *judged]))
         yield inputs
     finally:
-        for descriptor in inputs.unpacked:
-            os.close(descriptor)
+        if inputs.unpacked:
+            inputs.unpacked.close()
 
 
 def _others(beside: Beside, inputs: Inputs) -> list[Input]:
@@ -69,11 +85,15 @@ def _others(beside: Beside, inputs: Inputs) -> list[Input]:
     return [one._replace(neighbour=True) for one in environment.inputs(beside, inputs.readable)]
 
 
+NO_MEMORY = "reading it takes more memory than an audit may take"
 _AGAIN = "download or build it again"
 _NO_FILE = "it is neither a file nor a folder", "save it to a file first"
 
 
-def _add(path: Path, inputs: Inputs) -> None:
+_Unpacking = Callable[[int], AbstractContextManager[None]]  # of an archive of so many bytes
+
+
+def _add(path: Path, inputs: Inputs, unpacking: _Unpacking) -> None:
     if path.is_dir():
         _add_folder(path, inputs)
     elif path.exists() and not path.is_file():
@@ -83,7 +103,8 @@ def _add(path: Path, inputs: Inputs) -> None:
     elif _is_binary(path):
         inputs.readable.append(Input(path.name, path, PurePosixPath(path), "file", member=path.name))
     else:
-        _add_archive(path, inputs)
+        with unpacking(path.stat().st_size):
+            _add_archive(path, inputs)
 
 
 def _is_binary(path: Path) -> bool:
@@ -146,13 +167,14 @@ def _add_archive(path: Path, inputs: Inputs) -> None:
             hint = "name a wheel, a folder, an sdist or a binary"
             inputs.problems.append(_problem(path, "it is neither a wheel nor a binary", hint))
         return
+    import tempfile  # noqa: PLC0415
+
     before = len(inputs.readable)
     budget = Budget(path.stat().st_size)
-    for name, descriptor in nested.wheels(path, budget):
-        inputs.unpacked.append(descriptor)
-        readable = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+    inputs.unpacked = inputs.unpacked or tempfile.TemporaryFile()  # noqa: SIM115  `expand` closes it
+    for name, span in nested.wheels(path, budget, inputs.unpacked):
         place = PurePosixPath(path) / name
-        inputs.readable.append(Input(f"{path.name}/{name}", readable, place, "nested", within=budget))
+        inputs.readable.append(Input(f"{path.name}/{name}", path, place, "nested", span=span, within=budget))
     if len(inputs.readable) == before:
         problem = "there is no wheel in it", "build a wheel of it (`python -m build`), and audit that"
         inputs.problems.append(_problem(path, *problem))

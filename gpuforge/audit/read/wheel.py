@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -78,6 +78,8 @@ def _facts(wheel: OpenWheel) -> WheelFacts:
 
 def _begun(number: int, source: Input, watch: Watch | None, function: Callable[[], _Read]) -> _Read:
     """Tell the observer that an input is read, and read it. Raises TooLargeError if it must not be read."""
+    if source.too_large:
+        raise TooLargeError.of(source.too_large)
     if watch:
         if reason := watch.refuses(number):
             raise TooLargeError.of(reason)
@@ -178,6 +180,13 @@ class Watch(Protocol):
 
     def refuses(self, number: int) -> str:
         """Return why an input must not be read; "" to read it."""
+        ...
+
+    def unpacking(self, size: int, count: int) -> AbstractContextManager[None]:
+        """Note that an archive of wheels is unpacked, one of `count` paths, before any input is read.
+
+        Raises TooLargeError if that takes too long.
+        """
         ...
 
     def begins(self, number: int, size: int) -> None:

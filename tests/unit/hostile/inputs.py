@@ -183,6 +183,22 @@ def tar_of_many_wheels(folder: Path) -> list[Path]:
 
 
 @attack
+def tar_of_thousands_of_wheels(folder: Path) -> list[Path]:
+    """More than a process may have open files, in some kilobytes."""
+    body = b"PK\x03\x04" + bytes(508)
+    return _tar(folder, zlib_of((_header(b"a.whl", b"%011o\0" % 512) + body) * 3_000), "many-1.0.tar.gz")
+
+
+@attack
+def tar_of_a_million_members(folder: Path) -> list[Path]:
+    """Unpacking takes long: a header each."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    headers = _header(b"a", b"%011o\0" % 0) * 1_000
+    data = b"".join(packer.compress(headers) for _ in range(900)) + packer.flush()
+    return _tar(folder, data, "slow-1.0.tar.gz")
+
+
+@attack
 def broken_lzma(folder: Path) -> list[Path]:
     import bz2
     import lzma
