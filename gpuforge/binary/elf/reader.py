@@ -117,16 +117,21 @@ def outline(window: Window, header: Header) -> list[Range]:
 def front(header: Header, limit: int) -> list[Range]:
     """Return the ranges of the first `limit` bytes that are not code: names, versions, constants, debug info.
 
-    The whole range if the first segment has both code and data, as older linkers write it.
+    The whole range if segments have both code and data, as older linkers write them.
     """
     segments = sorted((s.offset, s.size, s.flags) for s in header.segments if s.type == PT_LOAD)
-    if segments and segments[0][2] & PF_X:
+    if segments and (segments[0][2] & PF_X or _has_mixed_segments(header)):
         segments = []
     ranges, at = [], 0
     for offset, size, _ in (s for s in segments if s[2] & PF_X):
         ranges.append((at, min(offset, limit)))
         at = max(at, offset + size)
     return [(start, stop) for start, stop in [*ranges, (at, limit)] if start < stop]
+
+
+def _has_mixed_segments(header: Header) -> bool:
+    """Return whether no segment has constants alone: they lie behind the code, in a segment that patchelf may move."""
+    return not any(s.type == PT_LOAD and s.flags == PF_R for s in header.segments)
 
 
 def _by_headers(size: int, header: Header) -> list[Range]:
@@ -141,6 +146,9 @@ def _by_headers(size: int, header: Header) -> list[Range]:
     ranges += [(start, end) for start, end in loaded if end - start <= _SMALL]
     # constants behind the code, as older linkers write them
     ranges += [(end - _SMALL, end) for start, end in loaded if not start]
+    if _has_mixed_segments(header):
+        mixed = (s for s in header.segments if s.type == PT_LOAD and s.flags & PF_X)
+        ranges += [(s.offset + max(0, s.size - MOST), s.offset + s.size) for s in mixed]
     # .rodata is the first section of such a segment
     constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == PF_R and s.offset)
     ranges += [(s.offset, s.offset + min(s.size, MOST)) for s in constants]
