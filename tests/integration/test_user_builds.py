@@ -283,4 +283,9 @@ def test_a_copy_that_the_record_names_counts_and_a_strangers_does_not(tmp_path: 
     (info / "RECORD").write_text("demo/_gpuforge/__init__.py,,\n")
     assert run(site, "compile").returncode == 0
     (info / "RECORD").write_text(f"demo/_gpuforge/__init__.py,,\nstranger.libs/{grafted.name},,\n")
+    assert run(site, "compile").returncode == 0  # nothing that is recorded needs it
+    needing = ["gcc", "-shared", "-Wl,--no-as-needed,-rpath,$ORIGIN", "-o", "libneeding.so", grafted.name]
+    subprocess.run(needing, cwd=site / "stranger.libs", check=True)
+    names = ("demo/_gpuforge/__init__.py", f"stranger.libs/{grafted.name}", "stranger.libs/libneeding.so")
+    (info / "RECORD").write_text("".join(f"{name},,\n" for name in names))
     assert run(site, "compile").returncode == 1

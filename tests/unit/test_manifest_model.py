@@ -39,6 +39,7 @@ BEYOND_A_SCHEMA = {
     "kernels_wheels",
     "linkage",
     "placeholders",
+    "programs",
     "repeated_table",
     "without_cuda",
     "without_cuda_split",
