@@ -52,7 +52,7 @@ def test_a_bad_element_is_an_exception_with_its_place_and_nothing_is_written(use
         ValueError, match=r"^element 700: the eccentricity of an ellipse is at least 0"
     ) as error:
         eccentric_anomaly(mean, eccentricity, out, use=use)
-    place = {"native": "(the native loop)", "opencl": "(kernel solve, kernels/anomaly.cl line 12, on "}[use]
+    place = {"native": "(the native loop)", "opencl": "(kernel solve, kernels/anomaly.cl line 13, on "}[use]
     assert place in str(error.value)
     assert (out == 7.0).all()
     mean[3] = math.nan

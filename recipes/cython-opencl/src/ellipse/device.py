@@ -6,17 +6,17 @@ import functools
 import numpy
 
 from . import _native
-from .problems import problem
+from .problems import TEXTS
 from .version import __version__
 
 try:
     from ._gpuforge import KernelSet, KernelUnavailable
     from ._gpuforge.crossover import Crossover
+    from ._gpuforge.kernel_errors import Checked
 except ImportError:  # built without gpuforge, or without OpenCL: there is the native loop alone
     KernelSet = None
 
 SMALLEST = 256  # below this, OpenCL is not even looked for
-_SOURCE = "kernels/anomaly.cl"
 _BLOCK = 64
 
 
@@ -65,7 +65,6 @@ class Resident:
                 self._keep(self._kernel.upload(numpy.ascontiguousarray(x))) for x in (mean, eccentricity)
             )
             self._anomaly = self._keep(self._kernel.memory(8 * self.count))
-            self._problem = self._keep(self._kernel.memory(16))
         except BaseException:
             self.close()
             raise
@@ -78,12 +77,7 @@ class Resident:
     def solve(self):
         """Return the eccentric anomalies; raises ValueError for a bad element."""
         self._check_open()
-        self._problem.write(bytes(16))
-        self._launch(self._kernel, self._mean, self._eccentricity, self._anomaly, self._problem)
-        kind, line, low, high = _read(self._problem, numpy.empty(4, numpy.int32)).tolist()
-        if kind:
-            place = f"kernel {self._kernel.name}, {_SOURCE} line {line}, on {self._kernel.device}"
-            raise problem(kind, low + (high << 31), place)
+        self._launch(Checked(self._kernel, TEXTS), self._mean, self._eccentricity, self._anomaly)
         return _read(self._anomaly, numpy.empty(self.count))
 
     def mean(self):

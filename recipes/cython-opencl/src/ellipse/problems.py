@@ -1,12 +1,12 @@
-"""What can be wrong with an element, by the numbers of kernels/problem.h."""
+"""What can be wrong with an element, by the numbers of kernels/anomaly.cl."""
 
 NOT_AN_ELLIPSE, NOT_FINITE = 1, 2
-_TEXTS = {
+TEXTS = {
     NOT_AN_ELLIPSE: "the eccentricity of an ellipse is at least 0 and less than 1",
     NOT_FINITE: "the mean anomaly is not finite",
 }
 
 
-def problem(kind, element, place="the native loop"):
-    """Return the exception for one element, with the place that found it."""
-    return ValueError(f"element {element}: {_TEXTS[kind]} ({place})")
+def problem(kind, element):
+    """Return the native loop's exception for one element."""
+    return ValueError(f"element {element}: {TEXTS[kind]} (the native loop)")
