@@ -9,8 +9,7 @@ import threading
 
 from distributed import Worker
 
-from gpuforge.cluster import abilities
-from gpuforge.execute.runners.docker import reaper
+from gpuforge.cluster import abilities, reaper
 
 CPUS = "cpus"
 _guards: list[subprocess.Popen[bytes]] = []  # they live as long as this process

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of a file of gpuforge. Tests that read all files are one group, so each is parsed once."""
+    return ast.parse(path.read_text())
 
 
 def statements(node: ast.AST, *, types: bool = True) -> Iterator[ast.AST]:
     """Yield every statement of a tree, those for type checkers too; expressions, most of its nodes, hold none."""
     for child in ast.iter_child_nodes(node):
-        for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
-        if not isinstance(child, ast.expr) and (types or not for_types):
+        if isinstance(child, ast.expr):
+            continue
+        if types or not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
             yield child
             yield from statements(child, types=types)

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from source_samples import statements
+from source_samples import parsed, statements
 
 import gpuforge
 from gpuforge.package import contents
@@ -118,7 +118,7 @@ def imports() -> list[tuple[str, str]]:
     found = []
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        for node in statements(ast.parse(path.read_text())):
+        for node in statements(parsed(path)):
             if isinstance(node, ast.Import):
                 found += [(name, alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -157,7 +157,7 @@ def test_the_runtimes_modules_import_each_other_one_way_also_for_their_types() -
     graph: dict[Path, set[Path]] = {}
     for name, path in names.items():
         package = name if path.name == "__init__.py" else name.parent
-        for node in statements(ast.parse(path.read_text())):
+        for node in statements(parsed(path)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 base = [package, *package.parents][node.level - 1].joinpath(*(node.module or "").split("."))
                 found = {base / alias.name if base / alias.name in names else base for alias in node.names}
@@ -176,11 +176,11 @@ def test_the_audit_reads_links_judges_and_reports_one_way() -> None:
     assert wrong == []
 
 
-def compared(text: str) -> set[object]:
+def compared(path: Path) -> set[object]:
     """Return the constants that a module compares something with, alone or as one of several."""
     sides = [
         side
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Compare)
         for side in (node.left, *node.comparators)
     ]
@@ -194,7 +194,7 @@ def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tabl
     names = {*OWN, *KINDS} - {"library", "cuda"}  # which are also a kind of object, and a key
     folders = ("cli", "containers", "package", "plan", "runtime", "actions", "toolkits")
     modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    assert {path.relative_to(ROOT).as_posix() for path in modules if compared(path.read_text()) & names} == {
+    assert {path.relative_to(ROOT).as_posix() for path in modules if compared(path) & names} == {
         "runtime/arch.py",  # how an architecture is spelled
         "runtime/backends/iree/devices.py",  # the package `iree`
         "actions/write_wheel.py",  # what a fatbin has
@@ -204,7 +204,7 @@ def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tabl
 def test_what_differs_between_back_ends_of_the_runtime_stands_in_their_folders() -> None:
     folder = ROOT / "runtime"
     modules = [path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] != "backends"]
-    assert [path.name for path in modules if compared(path.read_text()) & {*BACKENDS}] == []
+    assert [path.name for path in modules if compared(path) & {*BACKENDS}] == []
 
 
 @pytest.mark.parametrize("library", HEAVY)
@@ -222,7 +222,7 @@ def test_the_runtime_needs_the_standard_library_only() -> None:
 def test_what_a_build_uses_of_the_runtime_imports_nothing_else_of_it() -> None:
     names = {path.name for path in contents.ABI}
     for path in contents.ABI:
-        found = ast.walk(ast.parse(path.read_text())) if path.suffix == ".py" else ()
+        found = ast.walk(parsed(path)) if path.suffix == ".py" else ()
         imported = [node.module for node in found if isinstance(node, ast.ImportFrom) and node.level]
         assert {f"{module}.py" for module in imported} <= names
 
@@ -235,9 +235,9 @@ def test_only_the_command_line_prints_or_exits() -> None:
         others = ("runtime/__main__.py", "execute/runners/local/keeper.py")
         if folder in {"actions", "cli"} or path in {ROOT / name for name in others}:
             continue
-        if not re.search("print|exit|quit", text):  # to parse all of them takes a second
+        if not re.search("print|exit|quit", text):  # to look at all nodes takes a second
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(path)):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if called in {"print", "exit", "quit", "sys.exit", "os._exit"}:
                 wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {called}")
@@ -270,11 +270,10 @@ def test_no_runner_is_imported_by_name_from_outside_the_runners() -> None:
 
 
 def test_functions_stay_short() -> None:
-    texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.rglob("*.py")}
     functions = {
-        f"{name}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
-        for name, text in texts.items()
-        for node in ast.walk(ast.parse(text))
+        f"{path.relative_to(ROOT).as_posix()}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in ROOT.rglob("*.py")
+        for node in statements(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert [name for name, lines in functions.items() if lines > 55] == []
@@ -321,7 +320,7 @@ def generated(path: Path) -> bool:
 def run_time_imports(path: Path, names: Collection[str]) -> Iterator[str]:
     """Yield the modules of the package that one imports, also within functions; not those for annotations alone."""
     package = ["gpuforge", *path.relative_to(ROOT).parent.parts]
-    for node in statements(ast.parse(path.read_text()), types=False):
+    for node in statements(parsed(path), types=False):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -235,6 +235,7 @@ def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path: Path) -> 
             assert bool(proved("against", *paths, against=brought)) == fits, soname
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("sections", "proof"),
     [

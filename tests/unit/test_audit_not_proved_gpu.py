@@ -262,6 +262,7 @@ def test_code_for_gpus_in_the_data_of_a_library(
     assert proved_host_only(tmp_path, core=elf(sections={".rodata": before + code + b"\0"})) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text", [b".version 1.0 ", b".version 1.0/*", b"//.version 1.0 ", b".version 1.0//", b".version /"]
 )

@@ -527,6 +527,7 @@ def test_a_program_finds_the_packages_of_its_python(
     assert said(audit([wheel(tmp_path, files)]), "GF202")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", [SCRIPT, CONSOLE])
 def test_a_script_of_empty_lines_takes_no_time(file: str, tmp_path: Path) -> None:
     """It took minutes: each line was searched to the end of the file."""

@@ -56,6 +56,7 @@ def index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         yield server
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "answer", [in_ranges, pytest.param(whole, marks=pytest.mark.thorough)], ids=["ranges", "whole files"]
 )
@@ -112,6 +113,7 @@ def test_what_is_installed_is_kept_where_it_fits(index: Index, folder: Path, tmp
     assert not audit([], beside=newer).findings
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("requirement", "error", "message"),
     [

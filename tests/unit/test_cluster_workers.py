@@ -261,6 +261,7 @@ def test_a_run_without_distributed_says_what_to_install(
     )
 
 
+@pytest.mark.thorough
 def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
     settings = RunnerSettings("p", tmp_path, {}, Limits(), scheduler="tcp://127.0.0.1:1")
     with (

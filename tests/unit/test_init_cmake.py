@@ -302,6 +302,7 @@ def test_a_variable_that_chooses_the_architectures_is_noted(tmp_path: Path) -> N
     assert found.own_archs == [Seen("DEMO_ARCH", Where("CMakeLists.txt", 3))]
 
 
+@pytest.mark.thorough
 def test_many_conditions_and_lists_take_no_time(tmp_path: Path) -> None:
     branches = "elseif(CUDA_VERSION VERSION_LESS 12.1)\n" * 20_000
     uses = "set_target_properties(a PROPERTIES CUDA_ARCHITECTURES ${X})\n" * 5_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from plan_samples import LoadRecipe, changed, plan_of
-from source_samples import statements
+from source_samples import parsed, statements
 
 import gpuforge
 from gpuforge.actions.audit import AuditWheel
@@ -192,6 +192,7 @@ def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it() ->
     }
 
 
+@pytest.mark.xdist_group("architecture")  # which parses gpuforge once
 def test_what_a_step_imports_is_found_as_pythons_parser_finds_it() -> None:
     """In every file of gpuforge, also within functions; not what is imported for annotations alone."""
     files = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if path not in STEPS]
@@ -202,7 +203,7 @@ def test_what_a_step_imports_is_found_as_pythons_parser_finds_it() -> None:
 @pytest.mark.parametrize("path", STEPS, ids=lambda path: path.stem)
 def test_a_step_imports_where_it_works_what_its_key_must_cover(path: Path) -> None:
     """What its module imports at the top from these folders is for decisions, and in no key."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     planning = {
         alias.asname or alias.name
         for node in tree.body
@@ -275,7 +276,7 @@ def imported(name: str) -> set[str]:
     """The files of gpuforge that one of its files imports when it runs."""
     package = ["gpuforge", *Path(name).parent.parts]
     found = set()
-    for node in statements(ast.parse((ROOT / name).read_text()), types=False):
+    for node in statements(parsed(ROOT / name), types=False):
         modules = []
         if isinstance(node, ast.ImportFrom):
             above = package[: len(package) + 1 - node.level] if node.level else []

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from plan_samples import PACKAGE
 
 PROGRAM = """
@@ -31,6 +32,7 @@ archs = ["80"]
 )
 
 
+@pytest.mark.thorough
 def test_a_log_in_the_projects_folder_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
     (tmp_path / "pyproject.toml").write_text("")

@@ -57,6 +57,7 @@ def test_a_text_with_dots_is_no_key(text: str) -> None:
     assert long_key(text) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [
