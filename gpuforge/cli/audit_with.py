@@ -41,7 +41,7 @@ def installed_with(
     beside = [_requirement(text) for text in requirements]
     given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]
     installed = _installed(folder) if folder else {}
-    where = package_index.For(python or _python(folder, given), _machine(given), installed)
+    where = package_index.For(python or python_for(folder, given), _machine(given), installed)
     own = [_own(path) for path in given]
     try:
         chosen = package_index.choose([*own, *beside], where)
@@ -83,7 +83,7 @@ def _installed(folder: Path) -> dict[str, str]:
     return found
 
 
-def _python(folder: Path | None, wheels: Sequence[Path]) -> str:
+def python_for(folder: Path | None, wheels: Sequence[Path]) -> str:
     """Return the Python to install for: that of the environment or of the wheels, else gpuforge's own."""
     if folder and (known := environment.python_of(folder)):
         return known

@@ -32,7 +32,9 @@ COMMANDS = {  # with their summaries, so that listing them imports none
     "init": "Write a first gpuforge.toml for a project: its folder, its sdist or its name on PyPI.",
     "matrix": "Print the cells of a manifest for a CI system.",
     "repair": "Make wheels that any tool built fit for upload: libraries, search paths, requirements, tags.",
+    "rule": "Explain a finding of the audit: what it is, why it breaks, how to mend it.",
     "schema": "Print the schema of gpuforge.toml.",
+    "test": "Install wheels into an empty environment, import them, and run their tests.",
 }
 
 

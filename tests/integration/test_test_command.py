@@ -1,0 +1,78 @@
+"""`gpuforge test`: a wheel that is there passes only with what it declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from wheel_making import compile_library, pack
+
+from gpuforge.cli.main import run
+
+CODE = 'extern "C" int made() { return 1; }\n'
+
+
+def wheel(tmp_path: Path, source: str, *requires: str) -> Path:
+    init = tmp_path / "__init__.py"
+    init.write_text(source)
+    return pack(tmp_path, {"demo/__init__.py": init}, requires=requires)
+
+
+@pytest.mark.network
+def test_a_wheel_is_installed_with_what_it_declares(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = wheel(tmp_path, "import packaging\n", "packaging")
+    status = run(["test", str(made), "--", "python", "-c", "import demo; print('it ran')"])
+    output, log = capfd.readouterr()
+    assert status == 0, log
+    first, second, third = output.splitlines()
+    assert "with 1 package that it declares, `import demo` works" in first
+    assert "CUDA libraries loaded: none" in second
+    assert "python -c 'import demo; print('\"'\"'it ran'\"'\"')': passed" in third
+    assert "it ran\n" in log
+
+
+def test_what_a_wheel_does_not_declare_is_not_there(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = wheel(tmp_path, "import packaging\n")
+    assert run(["test", str(made)]) == 1
+    output, log = capfd.readouterr()
+    assert output == ""
+    assert f"error: {made.name}: `import demo` failed with exit status 1: ModuleNotFoundError" in log
+    assert "the wheel does not declare it: add the package of 'packaging'" in log
+
+
+def test_libraries_of_the_build_machine_do_not_count(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    library = compile_library(tmp_path / "libcudart.so.13", CODE)
+    path = f"-Wl,-rpath,{tmp_path}"
+    loader = compile_library(tmp_path / "_core.so", CODE, "-Wl,--no-as-needed", library, path)
+    init = tmp_path / "__init__.py"
+    init.write_text("import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), '_core.so'))\n")
+    made = pack(tmp_path, {"demo/__init__.py": init, "demo/_core.so": loader})
+    assert run(["test", str(made)]) == 1
+    log = capfd.readouterr().err
+    assert f"`import demo` loaded libcudart.so.13 from {tmp_path}: CUDA of this machine" in log
+    assert (
+        run(["test", str(tmp_path / "libcudart.so.13")]) == 2
+    )  # an argument that is not a wheel begins the command
+
+
+@pytest.mark.network
+def test_the_tests_of_a_manifest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "check.py").write_text("import demo, packaging, os; print(sorted(os.listdir()))\n")
+    manifest = tmp_path / "gpuforge.toml"
+    manifest.write_text(
+        'schema = 1\n[package]\nname = "demo"\npython = ["3.11"]\n[build]\ncuda = false\n'
+        '[toolchains.host]\ncompiler = "g++"\n'
+        '[test]\nrequires = ["packaging"]\nsources = ["tests"]\ncommand = ["python", "tests/check.py"]\n'
+    )
+    status = run(["test", str(wheel(tmp_path, "")), "--manifest", str(manifest)])
+    output, log = capfd.readouterr()
+    assert status == 0, log
+    assert "python tests/check.py: passed" in output
+    assert "['tests']\n" in log
