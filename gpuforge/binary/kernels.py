@@ -30,7 +30,7 @@ _KPARAM_INFO, _KPARAM_INFO_V2 = 0x17, 0x45
 _PARAMETER = struct.Struct("<IHHI")  # a zero, the parameter's number, its offset, and its size with flags
 
 _NOISE = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)  # comments and texts
-_ENTRY = re.compile(rb"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?")
+_ENTRY = re.compile(rb"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^()]*)\))?")
 _PARAM = re.compile(rb"\.param\b.*?\.([busf]|pred|texref|samplerref|surfref)(8|16|32|64|128)?(x2)?\s+(?:\.ptr\b[^,]*?)?"
                     rb"[\w$%]+\s*(?:\[\s*(\d+)\s*\])?\s*$", re.DOTALL)  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_11_8, FATBIN_12_4, SIZES
 
@@ -69,3 +71,10 @@ def test_the_runtime_reads_the_same_sizes_from_machine_code() -> None:
     assert elf.parameter_sizes(b".version 9.0", "saxpy") is None
     for length in range(0, len(CUBIN_13_0), 40):
         elf.parameter_sizes(CUBIN_13_0[:length], "saxpy")
+
+
+def test_parameters_that_never_end_are_read_once() -> None:
+    """Each began a search to the end of the text: 64 KB took seconds. `make fuzz` found it."""
+    before = time.process_time()
+    assert kernels.of_ptx(b".entry f(" * 20_000) == {"f": ()}
+    assert time.process_time() - before < 5
