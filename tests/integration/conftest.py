@@ -88,6 +88,12 @@ def test_image() -> str:
 
 
 @pytest.fixture(scope="session")
+def bookworm_image() -> str:
+    """The reference of the image that wheels are built in."""
+    return _present("bookworm")
+
+
+@pytest.fixture(scope="session")
 def bookworm_images() -> None:
     """The image that wheels are built in, and the one they are tested in."""
     for name in ("bookworm", "bookworm-test"):
