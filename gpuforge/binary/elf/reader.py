@@ -147,7 +147,7 @@ def _by_headers(size: int, header: Header) -> list[Range]:
     # constants behind the code, as older linkers write them
     ranges += [(end - _SMALL, end) for start, end in loaded if not start]
     if _has_mixed_segments(header):
-        mixed = (s for s in header.segments if s.type == PT_LOAD and s.flags & PF_X)
+        mixed = (s for s in header.segments if s.type == PT_LOAD and s.flags & PF_X and s.offset)
         ranges += [(s.offset + max(0, s.size - MOST), s.offset + s.size) for s in mixed]
     # .rodata is the first section of such a segment
     constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == PF_R and s.offset)
