@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gpuforge import digest
 
+if TYPE_CHECKING:
+    from filelock import FileLock
+
 _POLL = 0.01  # seconds
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Claim:
     """A lock that this process has until `release`, or to the end of a `with`."""
 
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
 
     def release(self) -> None:
-        """Release it, also in forked processes, which share it."""
-        handle, self._handle = self._handle, -1
-        if handle >= 0:
-            fcntl.flock(handle, fcntl.LOCK_UN)
-            os.close(handle)
+        """Release it."""
+        self._lock.release(force=True)
 
     def __enter__(self) -> Self:
         return self
@@ -41,30 +35,25 @@ def claim(path: Path) -> Claim | None:
     """Take the lock at `path` if it is free, else return None.
 
     The file stays when the lock is released: removing it would let two processes hold "the same" lock.
-    Raises OSError when the file cannot be made, or its file system has no locks.
+    Raises OSError when the file cannot be made.
     """
+    from filelock import FileLock, Timeout
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, _LOCK, 0o644)
+    lock = FileLock(path, thread_local=False)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(handle).st_nlink:  # else its folder was removed meanwhile
-            return Claim(handle)
-    except BlockingIOError:
-        pass
-    except OSError as error:
-        os.close(handle)
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    os.close(handle)
-    return None
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return Claim(lock)
 
 
-@contextmanager
-def wait(path: Path) -> Iterator[None]:
-    """Wait for the lock at `path` and hold it in a `with`: only for locks that are held for moments."""
-    while (held := claim(path)) is None:
-        time.sleep(_POLL)
-    with held:
-        yield
+def wait(path: Path) -> FileLock:
+    """Return the lock at `path` for a `with` that waits for it: only for locks that are held for moments."""
+    from filelock import FileLock
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path, thread_local=False, poll_interval=_POLL)
 
 
 def file_name(name: str) -> str:

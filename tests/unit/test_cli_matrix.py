@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -246,17 +247,16 @@ def test_a_compiler_that_an_image_does_not_have_is_not_planned_with(
 
 
 @pytest.mark.thorough
-def test_the_readmes_workflow_uses_what_the_jobs_have(
+def test_the_workflow_of_init_uses_what_the_jobs_have(
     recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
-    (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    workflow = resources.files("gpuforge.cli").joinpath("workflows", "github.yml").read_text()
     steps = yaml.safe_load(workflow)["jobs"]["build"]
     used = set(re.findall(r"(?<!needs\.)\bmatrix\.(\w+)", json.dumps(steps)))
     (job, *_), _ = jobs_of(recipe().folder, capsys, "--cuda", "13")
     assert {"runner", "prepare", "build", "cell"} == used
     assert used <= job.keys()
-    assert "pip install gpuforge" not in page  # a name on PyPI that is not the project's
+    assert "pip install gpuforge" not in workflow  # a name on PyPI that is not the project's
 
 
 @pytest.mark.thorough
