@@ -242,7 +242,6 @@ def test_torchvision_beside_torch_says_what_it_says_alone(wheel: Wheel) -> None:
         "nvidia-cuda-runtime-cu12==12.9.79",
         "psutil==7.2.2",
         "tokenizers==0.23.3",
-        "numpy==2.4.6",
         "cryptography==50.0.2",
         "pandas==3.1.1",
         "pyopencl==2026.1.4",
@@ -251,6 +250,15 @@ def test_torchvision_beside_torch_says_what_it_says_alone(wheel: Wheel) -> None:
 )
 def test_sound_wheels_are_clean(said: Said, requirement: str) -> None:
     assert said(requirement) == {}
+
+
+def test_of_a_sound_wheel_the_record_of_its_build_is_information(said: Said) -> None:
+    ((rule, places),) = said("numpy==2.4.6").items()
+    assert rule == ("GF306", "info")
+    assert {place.partition(": ")[0].rpartition("/")[2] for place in places} == {
+        "__config__.py",
+        "test_npy_pkg_config.py",
+    }
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,17 @@ def test_no_manifest(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"error: no gpuforge.toml in {tmp_path}\n  hint: ")
 
 
+def line_of(recipe: Path, text: str) -> int:
+    lines = (recipe / "gpuforge.toml").read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.startswith(text))
+
+
 def test_a_compiler_that_is_not_there(recipe: Path, tmp_path: Path) -> None:
     edit(recipe, 'compiler = "g++"', 'compiler = "g++"\nversion = ">=99"')
     done = gpuforge("build", recipe, "--cuda", "13", GPUFORGE_CACHE_DIR=tmp_path / "cache")
     assert done.returncode == 3
-    assert done.stderr.startswith(f"error: {recipe}/gpuforge.toml:14:1: no usable g++ >=99: looked at PATH")
+    place = f"{recipe}/gpuforge.toml:{line_of(recipe, '[toolchains.host]')}:1"
+    assert done.stderr.startswith(f"error: {place}: no usable g++ >=99: looked at PATH")
     assert "hint: " in done.stderr
     assert not (tmp_path / "cache").exists()
 

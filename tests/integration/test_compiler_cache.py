@@ -167,7 +167,7 @@ class Builder:
     def forget(self) -> None:
         """Forget every wheel, but not what was fetched."""
         for entry in self.cache.glob("store/??/*"):
-            if entry.is_symlink():
+            if entry.is_file():  # an alias
                 entry.unlink()
             elif not any((entry / "out" / fetched).exists() for fetched in ("toolkit", "environment")):
                 shutil.rmtree(entry)

@@ -195,7 +195,7 @@ class Builder:
     def forget(self) -> None:
         shutil.rmtree(self.cache / "sccache", ignore_errors=True)
         for entry in self.cache.glob("store/??/*"):
-            if entry.is_symlink():
+            if entry.is_file():  # an alias
                 entry.unlink()
             elif not any((entry / "out" / fetched).exists() for fetched in ("toolkit", "environment")):
                 shutil.rmtree(entry)
