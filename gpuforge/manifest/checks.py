@@ -347,7 +347,8 @@ def _is_of_cuda(data: Raw, thing: Raw) -> bool:
 def labels(data: Raw) -> Iterator[Problem]:
     """Yield a `label` that no wheel would have."""
     wheel = table(data, "wheel")
-    if "label" in wheel and "local" not in wheel.get("naming", []):
+    naming = wheel.get("naming", [])
+    if "label" in wheel and isinstance(naming, list) and "local" not in naming:
         yield Problem(
             ("wheel", "label"),
             "[wheel] label is what the naming `local` appends to the version, and [wheel] naming does not have it",
