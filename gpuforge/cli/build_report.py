@@ -122,15 +122,19 @@ def cache_data(use: CacheUse) -> dict[str, int | str]:
     return counts | {"text": str(use)}
 
 
-def words_of_test(test: TrialResult) -> Iterator[str]:
-    """Yield a line for each success: each way of installing the wheel, its CUDA libraries, its command."""
+def words_of_test(test: TrialResult, *, gpu: bool = False) -> Iterator[str]:
+    """Yield a line for each success: each way of installing the wheel, its CUDA libraries, its command.
+
+    With `gpu` the test saw the machine's GPUs, so it does not show that the import works without.
+    """
     several = len(test.installs) > 1
     for install in test.installs:
         if not install.lacks:
             how = f" {_title(install)}" if several else ""
+            works = f"works{'' if gpu else ' without a GPU'} ({short_seconds(install.import_seconds or 0)})"
             yield (
                 f"test: installed{how} on Python {install.python}{_brought(install, named=several)}, "
-                f"`import {install.imported}` works without a GPU ({short_seconds(install.import_seconds or 0)})"
+                f"`import {install.imported}` {works}"
             )
     if cuda := test.installs[-1].cuda:
         yield f"test: {_cuda_words(cuda)}"

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
-from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 
 from gpuforge import digest, disk
 from gpuforge.audit import audit
@@ -82,9 +90,13 @@ def command(
     assets = [path for path in paths if path.suffix == ".json"]
     wheels = [path for path in paths if path.suffix == ".whl"]
     own = [path for path in paths if path not in assets]
+    if twice := [name for name, count in Counter(path.name for path in own).items() if count > 1]:
+        raise UsageError.of(
+            f"{twice[0]} is given twice", hint="an index has one file of a name: leave one out"
+        )
     new, problems = _judged(wheels, tuple(map(ignored, ignore)))
     new += [_sdist(path) for path in own if path.suffix != ".whl"]
-    new += [_asset(each) for path in assets for each in _assets(path)]
+    new += [each for path in assets for each in _assets(path)]
     if base_url:
         here = {path.name for path in own}
         new = [
@@ -114,11 +126,12 @@ def _files(dist: Iterable[Path]) -> Iterator[Path]:
 
 def _judged(wheels: Sequence[Path], accepted: Sequence[Ignore]) -> tuple[list[IndexedFile], list[Diagnostic]]:
     """Audit the wheels; return them as files of the index, and what is wrong with them."""
-    report = audit(wheels, ignore=accepted, jobs=2) if wheels else None
+    report = audit(wheels, ignore=accepted, jobs=len(os.sched_getaffinity(0))) if wheels else None
     problems = list(report.problems) if report else []
     found = []
+    by_name = {path.name: path for path in wheels}
     for each in report.wheels if report else ():
-        path = next(path for path in wheels if path.name == each.facts.name)
+        path = by_name[each.facts.name]
         # an index offers wheels as alternatives: what only two of them together do wrong does not count
         errors = [one for one in each.findings if one.severity == "error" and not one.across]
         for finding in errors:
@@ -194,19 +207,28 @@ def _after(series: str) -> str:
 
 
 def _sdist(path: Path) -> IndexedFile:
+    project, version = _named(path.name)
+    return IndexedFile(path.name, project, version, digest.of_file(path), path.stat().st_size)
+
+
+def _named(name: str) -> tuple[str, str]:
+    """Return project and version in the name of a wheel or an sdist; raises UsageError."""
     try:
-        project, version = parse_sdist_filename(path.name)
-    except InvalidSdistFilename as error:
-        raise UsageError.of(f"{path}: {error}", hint="an index has wheels and sdists") from error
-    return IndexedFile(path.name, project, str(version), digest.of_file(path), path.stat().st_size)
+        project, version, *_ = (
+            parse_wheel_filename(name) if name.endswith(".whl") else parse_sdist_filename(name)
+        )
+    except (InvalidWheelFilename, InvalidSdistFilename) as error:
+        raise UsageError.of(f"{name}: {error}", hint="an index has wheels and sdists") from error
+    return project, str(version)
 
 
-def _assets(path: Path) -> list[dict[str, Any]]:
+def _assets(path: Path) -> list[IndexedFile]:
+    """Return the wheels and sdists in a list of release assets; raises UsageError."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         listed = data["assets"] if isinstance(data, dict) else data
-        return [each for each in listed if each["name"].endswith((".whl", ".tar.gz"))]
-    except (ValueError, TypeError, KeyError) as error:
+        return [_asset(each) for each in listed if each["name"].endswith((".whl", ".tar.gz"))]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         hint = "expected what `gh release view TAG --json assets` prints: name, size, url and digest of each"
         raise UsageError.of(f"{path} is no list of release assets: {error}", hint=hint) from error
 
@@ -215,21 +237,16 @@ def _asset(given: dict[str, Any]) -> IndexedFile:
     name, kind_and_sum = given["name"], str(given.get("digest") or "")
     if not kind_and_sum.startswith("sha256:"):
         raise UsageError.of(f"{name}: the list has no sha256 of it", hint='it needs "digest": "sha256:…"')
-    claims = filename.claims(name)
-    if not name.endswith(".whl"):
-        project, version = parse_sdist_filename(name)
-        claims = claims._replace(project=project, version=str(version))
-    cuda = major_of_suffix(claims.project) or major_of_local(claims.version)
-    url = given.get("browser_download_url") or given["url"]
+    project, version = _named(name)
     return IndexedFile(
         name,
-        claims.project,
-        claims.version,
+        project,
+        version,
         kind_and_sum.removeprefix("sha256:"),
-        given["size"],
-        url=url,
-        cuda=str(cuda or ""),
-        torch=_torch(claims.version, b"Metadata-Version: 2.1\n\n"),
+        int(given["size"]),
+        url=given.get("browser_download_url") or given["url"],
+        cuda=str(major_of_suffix(project) or major_of_local(version) or ""),
+        torch=_torch(version, b"Metadata-Version: 2.1\n\n"),
     )
 
 

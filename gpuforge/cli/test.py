@@ -156,7 +156,7 @@ def _test(wheel: Path, folder: Path, tests: _Tests, environ: Mapping[str, str], 
     if not _perform(trial, work, {name: text.replace("${work}", str(work)) for name, text in hidden.items()}):
         return True
     done = TrialResult.read(work / "out" / "result.json")
-    result(f"  ✓ {line}\n" for line in words_of_test(done))
+    result(f"  ✓ {line}\n" for line in words_of_test(done, gpu=gpu))
     result(f"  - {line}\n" for line in gaps_of_test(done))
     return False
 
@@ -167,9 +167,9 @@ def _python(wheel: Path) -> Path:
     from gpuforge.cpython import CPython
     from gpuforge.toolchains import cpython
 
-    wanted = python_for(None, [wheel])
+    minor = python_for(None, [wheel])
     own = str(CPython(*sys.version_info[:2]))
-    return Path(sys.executable).resolve() if wanted == own else cpython.find(wanted).path
+    return Path(sys.executable).resolve() if minor == own else cpython.find(minor).path
 
 
 def _perform(step: Step[Path], folder: Path, env: Mapping[str, str]) -> bool:

@@ -54,9 +54,9 @@ class DeviceCopies:
 
         Raises ValueError for memory that was written on the host meanwhile.
         """
-        wanted = None if array is None else host_array(array)
+        own = None if array is None else host_array(array)
         for copy in self._copies:
-            if copy.written and (wanted is None or _overlap(copy.array, wanted)):
+            if copy.written and (own is None or _overlap(copy.array, own)):
                 copy.bring_back()
 
     def close(self) -> None:

@@ -156,6 +156,31 @@ def test_what_would_mislead_is_refused_and_nothing_is_written(
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [
+        ([{"name": "demo.tar.gz", "size": 1, "url": "x", "digest": f"sha256:{'a' * 64}"}], "demo.tar.gz"),
+        ([{"name": f"demo-1.0-{TAGS}.whl", "digest": f"sha256:{'a' * 64}"}], "no list of release assets"),
+        ([{"name": f"demo-1.0-{TAGS}.whl", "size": 1, "url": "x"}], "has no sha256"),
+        (["demo"], "no list of release assets"),
+        (7, "no list of release assets"),
+    ],
+)
+def test_a_wrong_list_of_assets_is_one_message(
+    listed: object, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "assets.json").write_text(json.dumps(listed))
+    assert main.run(["index", str(tmp_path / "assets.json"), "-o", str(tmp_path / "site")]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [str(make(tmp_path / folder, "demo-1.0")) for folder in ("a", "b")]
+    assert main.run(["index", *given, "-o", str(tmp_path / "site")]) == 2
+    assert "is given twice" in capsys.readouterr().err
+
+
 @pytest.mark.browser
 @browser.needs_chromium
 def test_the_page_for_people_shows_the_lines_of_a_choice(url: str) -> None:

@@ -114,6 +114,7 @@ def changed(part: Part, **fields: object) -> Part:
 
 def test_what_was_tested_is_shown() -> None:
     assert tuple(words_of_test(TEST)) == SAID
+    assert not any("without a GPU" in text for text in words_of_test(TEST, gpu=True))
     alone = changed(INSTALL, packages=(Release("demo", "1.0"),))
     assert list(words_of_test(TrialResult(installs=(alone,)))) == [
         "test: installed on Python 3.11.2, `import demo` works without a GPU (0.1 s)"

@@ -26,6 +26,7 @@ _LEAST = 16  # bytes; nothing that a machine runs is smaller, even if it is pack
 _MOST = 128 << 20  # bytes that are read of all these files of a wheel
 UNPACKED = 32 << 20  # bytes of one packed file
 _DEEPEST = 4  # packed files in each other
+_LZMA_MEMORY = 128 << 20  # bytes of its dictionary; a header may demand 4 GB
 _ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01")
 _BITCODE = b"BC\xc0\xde"  # LLVM's, also for GPUs
 # the beginning of a fatbin in Python's and C's strings, in hexadecimal digits, and at each place of a base64 text
@@ -146,7 +147,8 @@ def _inflater(data: bytes) -> _Inflater | None:
         return zlib.decompressobj()
     if data.startswith(b"BZh"):
         return bz2.BZ2Decompressor()
-    return lzma.LZMADecompressor() if data.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")) else None
+    is_lzma = data.startswith((b"\xfd7zXZ\0", b"\x5d\0\0"))
+    return lzma.LZMADecompressor(memlimit=_LZMA_MEMORY) if is_lzma else None
 
 
 def _stream(data: bytes) -> Iterator[bytes]:
