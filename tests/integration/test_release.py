@@ -41,7 +41,9 @@ def test_the_files_pass_the_checks_of_an_upload(dist: Path) -> None:
     programs = Path(sys.executable).parent
     run(programs / "twine", "check", "--strict", *dist.iterdir())
     run(programs / "check-wheel-contents", *dist.glob("*.whl"))
-    assert "clean: no findings" in run(programs / "gpuforge", "audit", dist)
+    accepted = "GF306:gpuforge/containers/definitions/*=these scripts run in the images that they make"
+    audited = run(programs / "gpuforge", "audit", dist, "--fail-on", "warning", "--ignore", accepted)
+    assert "clean: only accepted findings" in audited
 
 
 def test_the_wheel_has_all_that_its_commands_read(dist: Path, tmp_path: Path) -> None:
