@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
+
+from packaging.utils import canonicalize_name
 
 from gpuforge.actions import compiler
 from gpuforge.actions.source import source
@@ -31,6 +35,7 @@ class FetchTestRequirements(Step[P]):
     requires: tuple[str, ...] = ()  # what the tests need
     extras: tuple[str, ...] = ()  # the wheel's extras to install
     cuda: str = ""  # the CUDA version that it is for: its extra is fetched, too
+    oldest: bool = False  # take the oldest release of each package that the wheel declares, not the newest
 
     def run(self: FetchTestRequirements[Path], at: Workdir) -> None:
         """Fill the folder of wheels."""
@@ -44,11 +49,12 @@ class FetchTestRequirements(Step[P]):
             wheel = wheelhouse.one_wheel(self.wheel)
             known.add(wheel.name)
             *others, extras = declared_sets.declared_sets(wheel, self.extras, self.cuda)
+            pins = [self._pins(at.scratch, wheel, {*extras, *chain(*others)})] if self.oldest else []
             for each in others:
-                self._fetch(output, wheel, each, [])
-            self._fetch(output, wheel, extras, self.requires)
+                self._fetch(output, wheel, each, [], pins)
+            self._fetch(output, wheel, extras, self.requires, pins)
         else:
-            self._download(output, self.requires, what="what the tests need")
+            self._download(output, self.requires, [], what="what the tests need")
         known |= {path.name for path in self.shared.glob("*.whl")} if self.shared else set()
         own = {filename.project(path.name) for path in self.kernels.glob("*.whl")} if self.kernels else set()
         for path in sorted(output.iterdir()):
@@ -61,6 +67,7 @@ class FetchTestRequirements(Step[P]):
         wheel: Path,
         extras: Sequence[str],
         requires: Sequence[str],
+        pins: Sequence[Path],
     ) -> None:
         """Fetch the requirements of a wheel that is installed with some of its extras, and those required beside it."""
         from gpuforge.actions import declared_sets
@@ -71,10 +78,52 @@ class FetchTestRequirements(Step[P]):
             print(f"{wheel.name}, {declared_sets.title(extras)}, declares nothing")
             return
         named = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-        self._download(output, [named, *requires], what="what the wheel declares and its tests need")
+        self._download(output, [named, *requires], pins, what="what the wheel declares and its tests need")
+
+    def _pins(self: FetchTestRequirements[Path], scratch: Path, wheel: Path, extras: Iterable[str]) -> Path:
+        """Return a file of constraints: the oldest release of each package that the wheel declares.
+
+        uv chooses them, and pip everything else: of what only these packages or the tests need, the newest. What the
+        tests need limits the choice.
+        """
+        from gpuforge.requirements import parse_requirement
+        from gpuforge.wheel import metadata, package_index
+
+        text = metadata.of_wheel(wheel)
+        declared = metadata.requirements(text)
+        words: dict[str, list[str]] = {"": []}
+        for each in declared:
+            for extra in metadata.extras_in(each.marker) or [""]:
+                words.setdefault(canonicalize_name(extra), []).append(str(each))
+        project = scratch / "pyproject.toml"  # in which uv knows what is declared directly
+        lines = [f"{key} = {json.dumps(metadata.required(text, key.title()))}" for key in ("name", "version")]
+        lines += [f"dependencies = {json.dumps(words[''])}", "[project.optional-dependencies]"]
+        lines += [f"{json.dumps(extra)} = {json.dumps(each)}" for extra, each in words.items() if extra]
+        project.write_text("\n".join(["[project]", *lines, ""]))
+        limits = scratch / "limits.txt"
+        tests = map(parse_requirement, self.requires)
+        limits.write_text("".join(f"{each.name}{each.specifier}\n" for each in tests))
+        options = ["--resolution=lowest-direct", f"--python={self.python}", f"--constraints={limits}"]
+        options += [f"--extra={extra}" for extra in sorted({*map(canonicalize_name, extras)} & words.keys())]
+        answer = package_index.compile_requirements(project, options, f"what {wheel.name} declares")
+        if answer.returncode:
+            raise ActionError.of(
+                f"the oldest of what {wheel.name} declares cannot be installed{package_index.reason(answer.stderr)}",
+                hint="raise the lower bounds of the project's dependencies",
+            )
+        direct = {canonicalize_name(each.name) for each in declared}
+        pins = scratch / "oldest.txt"
+        chosen = [line for line in answer.stdout.splitlines() if line.partition("==")[0] in direct]
+        pins.write_text("".join(f"{line}\n" for line in chosen))
+        print(f"the oldest of what {wheel.name} declares: {', '.join(chosen) or 'nothing'}")
+        return pins
 
     def _download(
-        self: FetchTestRequirements[Path], output: Path, requires: Sequence[str], what: str
+        self: FetchTestRequirements[Path],
+        output: Path,
+        requires: Sequence[str],
+        pins: Sequence[Path],
+        what: str,
     ) -> None:
         from gpuforge.actions import wheelhouse
 
@@ -83,6 +132,7 @@ class FetchTestRequirements(Step[P]):
             requires,
             output,
             [folder for folder in (self.shared, self.kernels) if folder],
+            constraints=pins,
             what=what,
             hint="correct the project's dependencies, or `[test] requires`; --no-test builds and audits without a test",
         )

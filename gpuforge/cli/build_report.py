@@ -122,10 +122,11 @@ def cache_data(use: CacheUse) -> dict[str, int | str]:
     return counts | {"text": str(use)}
 
 
-def words_of_test(test: TrialResult, *, gpu: bool = False) -> Iterator[str]:
+def words_of_test(test: TrialResult, *, gpu: bool = False, named: bool = False) -> Iterator[str]:
     """Yield a line for each success: each way of installing the wheel, its CUDA libraries, its command.
 
-    With `gpu` the test saw the machine's GPUs, so it does not show that the import works without.
+    With `gpu` the test saw the machine's GPUs, so it does not show that the import works without. `named`: the packages
+    that were installed are named, not counted.
     """
     several = len(test.installs) > 1
     for install in test.installs:
@@ -133,7 +134,7 @@ def words_of_test(test: TrialResult, *, gpu: bool = False) -> Iterator[str]:
             how = f" {_title(install)}" if several else ""
             works = f"works{'' if gpu else ' without a GPU'} ({short_seconds(install.import_seconds or 0)})"
             yield (
-                f"test: installed{how} on Python {install.python}{_brought(install, named=several)}, "
+                f"test: installed{how} on Python {install.python}{_brought(install, named=named or several)}, "
                 f"`import {install.imported}` {works}"
             )
     if cuda := test.installs[-1].cuda:

@@ -57,6 +57,13 @@ class _Tests:
 @click.option(
     "--import", "package", metavar="NAME", help="The package to import. Default: the one in the wheel."
 )
+@click.option(
+    "--requirements",
+    type=click.Choice(["newest", "oldest"]),
+    default="newest",
+    show_default=True,
+    help="Which releases of what the wheel declares to install: the newest or the oldest ones that it allows.",
+)
 @click.option("--manifest", type=PATH, metavar="FILE", help="Do what [test] of this gpuforge.toml says.")
 @pass_call
 def command(
@@ -66,6 +73,7 @@ def command(
     beside: tuple[Requirement, ...],
     manifest: Path | None,
     gpu: bool,
+    requirements: str,
     **rest: Any,
 ) -> int:
     """Install each wheel with what it declares into an empty environment, import it, and run COMMAND.
@@ -89,7 +97,8 @@ def command(
             raise click.UsageError(f"{wheel} is not a file: give wheels")
         say(wheel.name)
         with TemporaryDirectory(prefix="gpuforge-test-") as folder:
-            failed += _test(wheel.absolute(), Path(folder), tests, call.environ, gpu=gpu)
+            oldest = requirements == "oldest"
+            failed += _test(wheel.absolute(), Path(folder), tests, call.environ, gpu=gpu, oldest=oldest)
     return int(failed > 0)
 
 
@@ -115,7 +124,9 @@ def _of_manifest(file: ManifestFile, given: _Tests) -> _Tests:
     )
 
 
-def _test(wheel: Path, folder: Path, tests: _Tests, environ: Mapping[str, str], *, gpu: bool) -> bool:
+def _test(
+    wheel: Path, folder: Path, tests: _Tests, environ: Mapping[str, str], *, gpu: bool, oldest: bool
+) -> bool:
     """Test one wheel and write the outcome; return whether it failed."""
     from gpuforge.actions.trial import FetchTestRequirements, TryWheel
     from gpuforge.actions.trial_result import TrialResult
@@ -125,13 +136,19 @@ def _test(wheel: Path, folder: Path, tests: _Tests, environ: Mapping[str, str], 
     package, cuda = tests.package or _package(wheel), _cuda(wheel)
     python = _python(wheel)
     env = dict(environ)
-    shared = folder / "shared" / "out" / "wheels" if tests.requires else None
+    shared = folder / "shared" / "out" / "wheels" if tests.requires and not oldest else None
     if shared and not _perform(
         FetchTestRequirements[Path](python=python, requires=tests.requires), folder / "shared", env
     ):
         return True
     fetch = FetchTestRequirements[Path](
-        python=python, wheel=wheel, shared=shared, requires=tests.requires, extras=tests.extras, cuda=cuda
+        python=python,
+        wheel=wheel,
+        shared=shared,
+        requires=tests.requires,
+        extras=tests.extras,
+        cuda=cuda,
+        oldest=oldest,
     )
     if not _perform(fetch, folder / "fetch", env):
         return True
@@ -156,7 +173,7 @@ def _test(wheel: Path, folder: Path, tests: _Tests, environ: Mapping[str, str], 
     if not _perform(trial, work, {name: text.replace("${work}", str(work)) for name, text in hidden.items()}):
         return True
     done = TrialResult.read(work / "out" / "result.json")
-    result(f"  ✓ {line}\n" for line in words_of_test(done, gpu=gpu))
+    result(f"  ✓ {line}\n" for line in words_of_test(done, gpu=gpu, named=oldest))
     result(f"  - {line}\n" for line in gaps_of_test(done))
     return False
 

@@ -33,6 +33,23 @@ def test_a_wheel_is_installed_with_what_it_declares(
     assert "it ran\n" in log
 
 
+@pytest.mark.network
+def test_the_oldest_and_the_newest_that_a_wheel_declares(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = wheel(tmp_path, "import numpy\n", "numpy>=1.26,<2.2", 'tomli>=2; extra == "x"')
+    command = ["python", "-c", "import numpy, pytest; print(f'numpy {numpy.__version__}')"]
+    for which, version in {"oldest": "1.26.0", "newest": "2.1.3"}.items():
+        assert run(["test", str(made), "--requirements", which, "--with", "pytest", "--", *command]) == 0
+        output, log = capfd.readouterr()
+        assert f"\nnumpy {version}\n" in log
+        assert ("with numpy 1.26.0, `import demo` works" in output) == (which == "oldest")
+    assert run(["test", str(made), "--requirements", "oldest", "--with", "numpy>=2"]) == 0
+    assert "with numpy 2.0.0, `import demo` works" in capfd.readouterr().out
+    assert run(["test", str(made), "--requirements", "oldest", "--with", "numpy>=2.2"]) == 1
+    assert f"the oldest of what {made.name} declares cannot be installed: Because " in capfd.readouterr().err
+
+
 def test_what_a_wheel_does_not_declare_is_not_there(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
