@@ -84,13 +84,13 @@ def _tables() -> str:
                 "const struct { int code; const char *name, *advice; } gpuf_advice[]",
                 (f"{{{code}, {_text(name)}, {_text(text)}}}" for code, (name, text) in driver.ADVICE.items()),
             ),
-            *_libraries(),
+            *_driver(),
             *_sha256(),
         ]
     )
 
 
-def _libraries() -> list[str]:
+def _driver() -> list[str]:
     lines = [
         "typedef struct gpuf_library_table {",
         "    const char *what;",
@@ -101,21 +101,15 @@ def _libraries() -> list[str]:
         "} gpuf_library_table;",
         "",
     ]
-    for name, table in (
-        ("cuda", driver.DRIVER),
-        ("nvml", driver.NVML),
-        ("nccl", driver.NCCL),
-        ("opencl_loader", driver.OPENCL_LOADER),
-    ):
-        files = ", ".join(map(_text, table.files)) + (", NULL" if len(table.files) == 1 else "")
-        lines += _array(f"const char *const gpuf_{name}_required[]", [*map(_text, table.required), "NULL"])
-        lines += [
-            f"static const gpuf_library_table gpuf_{name} = {{",
-            f"    {_text(table.what)}, {{{files}}}, {len(table.files)},",
-            f"    {_text(table.advice)}, gpuf_{name}_required}};",
-            "",
-        ]
-    return lines
+    table = driver.DRIVER
+    return [
+        *lines,
+        *_array("const char *const gpuf_cuda_required[]", [*map(_text, table.required), "NULL"]),
+        "static const gpuf_library_table gpuf_cuda = {",
+        f"    {_text(table.what)}, {{{', '.join(map(_text, table.files))}}}, {len(table.files)},",
+        f"    {_text(table.advice)}, gpuf_cuda_required}};",
+        "",
+    ]
 
 
 def _sha256() -> list[str]:

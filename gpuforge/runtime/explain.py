@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from .decide import listed, named, resolve
 from .driver import Device, Probe
-from .process import KernelUnavailable, UnknownKernel
 from .values import KINDS, Candidate, Origin, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .kernellibrary import KernelLibrary
     from .kernelset import KernelSet
     from .signature import Entry
-
-
-SCHEMA = 1
 
 
 class ModuleVerdict(NamedTuple):
@@ -82,68 +77,6 @@ def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[ModuleVe
     )
 
 
-class LibraryFacts(NamedTuple):
-    name: str
-    candidates: tuple[Candidate, ...]
-    problem: str = ""
-    what: str = "library"  # or "program"
-
-
-class PackageFacts(NamedTuple):
-    sets: tuple[SetFacts, ...]
-    libraries: tuple[LibraryFacts, ...]
-    beside: Mapping[str, Union[str, Reason]]
-
-
-def package_as_text(facts: PackageFacts) -> str:
-    lines = [*map(as_text, facts.sets), *map(library_as_text, facts.libraries)]
-    beside = [
-        str(found) if isinstance(found, Reason) else f"{name}: {found}"
-        for name, found in facts.beside.items()
-    ]
-    return "\n".join([*(lines or ["this package has no kernels"]), *beside])
-
-
-def package_as_data(facts: PackageFacts) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "machine": machine_data(facts.sets[0].machine) if facts.sets else None,
-        "libraries": {
-            name: found.as_data() if isinstance(found, Reason) else {"text": found}
-            for name, found in facts.beside.items()
-        },
-        "sets": [as_data(one) for one in facts.sets],
-        "kernel_libraries": [library_as_data(one) for one in facts.libraries],
-    }
-
-
-def library_facts_of(library: KernelLibrary) -> LibraryFacts:
-    """Look a kernel library up; raises nothing. The library in use comes first, as in a kernel set's table."""
-    try:
-        found = library.candidates()
-    except KernelUnavailable as error:
-        return LibraryFacts(library.name, (), str(error))
-    except UnknownKernel as error:  # without what there is, which `explain` lists anyway
-        return LibraryFacts(library.name, (), str(error).partition(";")[0])
-    from .libraries import is_program
-
-    judged = (*(c for c in found if c.accepted), *(c for c in found if not c.accepted))
-    what = "program" if is_program(library.home, library.name) else "library"
-    return LibraryFacts(library.name, judged, what=what)
-
-
-def library_as_text(facts: LibraryFacts) -> str:
-    if facts.problem:
-        return f"kernel library {facts.name}: cannot be used\n  {facts.problem}"
-    return "\n".join(
-        [f"kernel {facts.what} {facts.name}", *(f"  {line}" for line in _table(facts.candidates))]
-    )
-
-
-def library_as_data(facts: LibraryFacts) -> dict[str, Any]:
-    return {"name": facts.name, "problem": facts.problem, "candidates": [*_candidates(facts.candidates)]}
-
-
 def as_text(facts: SetFacts) -> str:
     if facts.problem:
         return f"kernel set {facts.name}: cannot be used\n  {facts.problem}"
@@ -156,7 +89,7 @@ def as_text(facts: SetFacts) -> str:
         for verdict in module.verdicts:
             if len(module.verdicts) > 1:
                 lines.append(f"    on GPU {', '.join(map(str, verdict.devices))}:")
-            lines += [f"    {line}" for line in _table(verdict.candidates)]
+            lines += [f"    {line}" for line in table(verdict.candidates)]
     return "\n".join(lines)
 
 
@@ -171,7 +104,7 @@ def as_data(facts: SetFacts) -> dict[str, Any]:
                 "source": module.source,
                 "kernels": [_kernel(kernel) for kernel in module.kernels],
                 "verdicts": [
-                    {"devices": list(v.devices), "candidates": [*_candidates(v.candidates)]}
+                    {"devices": list(v.devices), "candidates": [*candidates_data(v.candidates)]}
                     for v in module.verdicts
                 ],
             }
@@ -230,7 +163,7 @@ def _word(rank: int, candidate: Candidate) -> str:
     return ("fits" if rank else "used") if candidate.accepted else "refused"
 
 
-def _table(candidates: Sequence[Candidate]) -> Iterator[str]:
+def table(candidates: Sequence[Candidate]) -> Iterator[str]:
     labels = [named(candidate) for candidate in candidates]
     width = max(map(len, labels))
     for rank, (candidate, label) in enumerate(zip(candidates, labels)):
@@ -239,7 +172,7 @@ def _table(candidates: Sequence[Candidate]) -> Iterator[str]:
         yield from (f"{'':<7}  {'':<{width}}  {line}" for line in rest)
 
 
-def _candidates(candidates: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
+def candidates_data(candidates: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
     for rank, candidate in enumerate(candidates):
         image = candidate.image
         yield {

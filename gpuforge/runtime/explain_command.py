@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Union
 
-from .driver import libraries
-from .explain import (
-    LibraryFacts,
-    PackageFacts,
-    SetFacts,
-    facts_of,
-    library_facts_of,
-    package_as_data,
-    package_as_text,
-)
+from .explain import SetFacts, as_data, as_text, facts_of, machine_data
 from .find import contents
 from .values import Reason
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .kernellibrary import LibraryFacts
+
+SCHEMA = 1
 SUMMARY = "show which kernels are used on this machine, and why not the others"
 
 
@@ -45,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     facts = PackageFacts(
         tuple(_set(name) for name in has.sets if name in named),
         tuple(_library(name) for name in has.libraries if name in named),
-        {**libraries(os.environ), **_optional()},
+        _optional(),
     )
     shown = json.dumps(package_as_data(facts), indent=2) if options.json else package_as_text(facts)
     sys.stdout.write(shown + "\n")
@@ -67,4 +64,32 @@ def _set(name: str) -> SetFacts:
 def _library(name: str) -> LibraryFacts:
     from .kernellibrary import KernelLibrary
 
-    return library_facts_of(KernelLibrary.shipped(name))
+    return KernelLibrary.shipped(name).facts()
+
+
+class PackageFacts(NamedTuple):
+    sets: tuple[SetFacts, ...]
+    libraries: tuple[LibraryFacts, ...]
+    optional: Mapping[str, Union[str, Reason]]  # libraries
+
+
+def package_as_text(facts: PackageFacts) -> str:
+    lines = [*map(as_text, facts.sets), *(library.as_text() for library in facts.libraries)]
+    optional = [
+        str(found) if isinstance(found, Reason) else f"{name}: {found}"
+        for name, found in facts.optional.items()
+    ]
+    return "\n".join([*(lines or ["this package has no kernels"]), *optional])
+
+
+def package_as_data(facts: PackageFacts) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "machine": machine_data(facts.sets[0].machine) if facts.sets else None,
+        "libraries": {
+            name: found.as_data() if isinstance(found, Reason) else {"text": found}
+            for name, found in facts.optional.items()
+        },
+        "sets": [as_data(one) for one in facts.sets],
+        "kernel_libraries": [library.as_data() for library in facts.libraries],
+    }

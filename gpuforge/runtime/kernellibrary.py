@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
-from .process import KernelUnavailable
+from .process import KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,33 @@ if TYPE_CHECKING:
     from .values import Candidate, Reason
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class LibraryFacts(NamedTuple):
+    """What `explain` prints of a kernel library: the one in use comes first, as in a kernel set's table."""
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    problem: str = ""
+    what: str = "library"  # or "program"
+
+    def as_text(self) -> str:
+        from .explain import table
+
+        if self.problem:
+            return f"kernel library {self.name}: cannot be used\n  {self.problem}"
+        return "\n".join(
+            [f"kernel {self.what} {self.name}", *(f"  {line}" for line in table(self.candidates))]
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        from .explain import candidates_data
+
+        return {
+            "name": self.name,
+            "problem": self.problem,
+            "candidates": [*candidates_data(self.candidates)],
+        }
 
 
 class KernelLibrary:
@@ -76,9 +104,22 @@ class KernelLibrary:
 
     def explain(self) -> str:
         """Return for each place whether its library is used, fits or is refused, and why."""
-        from .explain import library_as_text, library_facts_of
+        return self.facts().as_text()
 
-        return library_as_text(library_facts_of(self))
+    def facts(self) -> LibraryFacts:
+        """Look for the library; raises nothing."""
+        from .libraries import is_program
+
+        try:
+            found = self.candidates()
+        except KernelUnavailable as error:
+            return LibraryFacts(self.name, (), str(error))
+        except UnknownKernel as error:  # without what there is, which `explain` lists anyway
+            return LibraryFacts(self.name, (), str(error).partition(";")[0])
+        judged = (*(c for c in found if c.accepted), *(c for c in found if not c.accepted))
+        return LibraryFacts(
+            self.name, judged, what="program" if is_program(self.home, self.name) else "library"
+        )
 
     def _use(self, place: str) -> Any:
         """Open the file of a candidate; raises OSError."""

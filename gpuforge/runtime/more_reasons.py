@@ -1,6 +1,7 @@
 """The sentences of reasons that kernel sets for NVIDIA's driver alone do not have; see `values.SENTENCES`."""
 
 SENTENCES = {
+    "bad-value": "{variable}={value}: expected one of {expected}",
     # accepted
     "nvrtc": "{compiler} compiles it for {arch} when it is first loaded; it is kept",
     "opencl": "{device} compiles it when it is first loaded; it is kept",

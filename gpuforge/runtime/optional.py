@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Union
 
-from .driver import Attempt, Table, bind, nccl_version, open_library, patience
+from .driver import Attempt, Table, bind, open_library, patience
 from .process import KernelUnavailable
 from .values import Reason
 
@@ -115,3 +115,9 @@ class OptionalLibrary:
 
 def _text(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
+
+
+def nccl_version(number: int) -> tuple[int, ...]:
+    """Return the version of a number of ncclGetVersion: 22706 is 2.27.6; before 2.9 it was 2804 for 2.8.4."""
+    scale = 10000 if number >= 10000 else 1000
+    return number // scale, number % scale // 100, number % 100

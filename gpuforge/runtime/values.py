@@ -50,13 +50,11 @@ SENTENCES = {
     "no-such-kernel": "has no kernel {kernel}: {problem}",
     # refused: what would compile a source here
     "relative-path": "{variable}={value}: expected an absolute path",
-    "bad-value": "{variable}={value}: expected one of {expected}",
     # refused: the machine
     "switched-off": "switched off ({variable}={value})",
     "no-usable-gpu": "no usable NVIDIA GPU",
     "no-devices": "the driver sees no GPU",
     "no-such-device": "there is no device {device}: the driver sees {count}",
-    "loader-off": "no {what} (switched off by {variable}={value})",
     "no-library": "no {what} ({problem})",
     "not-the-library": "{library} cannot be used as the {what}: {problem}",
     "library-too-old": "{library} is for {what} {found}; this runtime needs {needed} or newer",

@@ -23,13 +23,8 @@ from gpuforge.runtime.backends.nvrtc import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.driver import Device, Probe, gpu_disabled, switched_off
-from gpuforge.runtime.explain import (
-    PackageFacts,
-    facts_of,
-    library_facts_of,
-    package_as_data,
-    package_as_text,
-)
+from gpuforge.runtime.explain import facts_of
+from gpuforge.runtime.explain_command import PackageFacts, package_as_data, package_as_text
 from gpuforge.runtime.find import contents
 from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.kernelset import KernelSet
@@ -50,7 +45,6 @@ class Case:
     names: tuple[str, ...]
     environment: dict[str, str]
     machine: Probe
-    beside: dict[str, str | Reason]
 
     @property
     def home(self) -> str:
@@ -74,7 +68,6 @@ def lay_out(name: str, root: Path) -> Case:
         tuple(data.get("names", ())),
         environment,
         _machine(data.get("machine", {})),
-        {key: _text_or_reason(value) for key, value in data.get("beside", {}).items()},
     )
 
 
@@ -92,15 +85,13 @@ def _explained(case: Case) -> tuple[str, str]:
     facts = PackageFacts(
         tuple(facts_of(_Told(case, name)) for name in sets if name in (case.names or sets)),
         tuple(
-            library_facts_of(
-                KernelLibrary(
-                    name, home=case.home, package=case.package, env=case.environment, machine=case.machine
-                )
-            )
+            KernelLibrary(
+                name, home=case.home, package=case.package, env=case.environment, machine=case.machine
+            ).facts()
             for name in libraries
             if name in (case.names or libraries)
         ),
-        case.beside,
+        {},
     )
     return package_as_text(facts) + "\n", json.dumps(package_as_data(facts), indent=2) + "\n"
 
@@ -156,10 +147,6 @@ def _cpu(data: Mapping[str, Any]) -> Cpu:
 
 def _reason(data: Mapping[str, Any]) -> Reason:
     return Reason(data["kind"], {key: value for key, value in data.items() if key != "kind"})
-
-
-def _text_or_reason(value: Any) -> str | Reason:
-    return value if isinstance(value, str) else _reason(value)
 
 
 def _version(text: str) -> tuple[int, int]:
@@ -276,8 +263,6 @@ def facts_file(case: Case, target: Path) -> Path:
     rows += [("driver", *machine.driver)] if machine.driver else []
     rows += [("device", *device.capability, device.name) for device in machine.devices]
     rows += [("problem", *_fields(machine.problem))] if machine.problem else []
-    for name, found in case.beside.items():
-        rows.append(("beside", name, *(("text", found) if isinstance(found, str) else ("", *_fields(found)))))
     nvrtc, opencl = machine.found.get("NVRTC"), machine.found.get("OpenCL")
     if isinstance(nvrtc, Reason):
         rows.append(("no-nvrtc", *_fields(nvrtc)))

@@ -10,7 +10,6 @@ typedef struct facts {
     const char *files[MOST]; /* that may be damaged */
     size_t name_count, key_count, file_count;
     gpuforge_device devices[MOST];
-    gpuforge_beside beside[MOST];
     gpuforge_nvrtc nvrtc;
     gpuforge_opencl opencl;
     gpuforge_machine machine;
@@ -72,14 +71,7 @@ static void add(facts *known, char **fields, int count)
         machine->cpu_features = fields[1];
     else if (strcmp(what, "problem") == 0)
         machine->problem = reason_of(fields + 1, count - 1);
-    else if (strcmp(what, "beside") == 0) {
-        gpuforge_beside *beside = &known->beside[machine->beside_count++];
-        beside->name = fields[1];
-        if (strcmp(fields[2], "text") == 0)
-            beside->text = fields[3];
-        else
-            beside->problem = reason_of(fields + 3, count - 3);
-    } else if (strcmp(what, "nvrtc") == 0) {
+    else if (strcmp(what, "nvrtc") == 0) {
         machine->nvrtc = &known->nvrtc;
         known->nvrtc.major = atoi(fields[1]), known->nvrtc.minor = atoi(fields[2]), known->nvrtc.release = fields[3];
         known->nvrtc.archs = known->archs;
@@ -129,7 +121,6 @@ static facts *read_facts(const char *path)
         add(known, fields, count);
     }
     known->machine.devices = known->devices;
-    known->machine.beside = known->beside;
     known->host.machine = &known->machine;
     known->host.variable = variable;
     known->host.data = known;

@@ -79,6 +79,5 @@ def test_explain_has_a_line_for_it(
     file = library(tmp_path)
     declared(file)
     monkeypatch.setattr(explain_command, "contents", lambda: SimpleNamespace(sets=[], libraries=[]))
-    monkeypatch.setattr(explain_command, "libraries", lambda env: {})
     assert explain_command.run(SimpleNamespace(set=[], json=False)) == 0  # type: ignore[arg-type]
     assert f"thing: 2.18.4 ({file})" in capsys.readouterr().out

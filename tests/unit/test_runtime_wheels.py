@@ -10,7 +10,7 @@ import pytest
 from runtime_samples import write_set
 
 from gpuforge.runtime import KernelLibrary, KernelSet, KernelUnavailable
-from gpuforge.runtime.explain import as_data, facts_of, library_as_text, library_facts_of
+from gpuforge.runtime.explain import as_data, facts_of
 from gpuforge.runtime.wheels import installed
 
 SETS = [
@@ -158,7 +158,7 @@ def test_what_is_no_text_in_the_search_path_is_passed_over(site: Path, tmp_path:
 
 def test_a_library_in_a_kernels_wheel_is_judged_like_a_shipped_one(site: Path) -> None:
     library = KernelLibrary("default-ops", home=str(site / "saxpy" / "_gpuforge"), package="saxpy", env={})
-    assert library_as_text(library_facts_of(library)) == (
+    assert library.explain() == (
         "kernel library default-ops\n"
         "  refused  shipped  the kernels are in wheels of their own, and none is installed: "
         "pip install 'saxpy[cuda13]' or 'saxpy[cuda12]'"

@@ -32,13 +32,6 @@ typedef struct gpuforge_device {
     int major, minor;
 } gpuforge_device;
 
-/* A library beside the driver: `text` is its version, NULL where `problem` says why it is not there. */
-typedef struct gpuforge_beside {
-    const char *name;
-    const char *text;
-    gpuforge_reason problem;
-} gpuforge_beside;
-
 /* NVIDIA's runtime compiler: its CUDA version, its whole version, and what it compiles for ("90a"). */
 typedef struct gpuforge_nvrtc {
     int major, minor;
@@ -65,8 +58,6 @@ typedef struct gpuforge_machine {
     gpuforge_reason problem;
     const gpuforge_nvrtc *nvrtc;
     const gpuforge_opencl *opencl;
-    const gpuforge_beside *beside;
-    size_t beside_count;
     const char *cpu_machine;  /* "x86_64", as uname has it; NULL: look at this machine's CPU where that is needed */
     const char *cpu_features; /* the `flags` of /proc/cpuinfo; NULL where the system does not tell them */
 } gpuforge_machine;

@@ -12,13 +12,11 @@ typedef struct gpuf_attempt {
     const char *file;
     void *handle;
     gpuforge_device *devices;
-    char *text;
 } gpuf_attempt;
 
 static pthread_mutex_t gpuf_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gpuf_answer = PTHREAD_COND_INITIALIZER;
 
-typedef int (*gpuf_call0)(void);
 typedef int (*gpuf_call1)(void *);
 typedef int (*gpuf_call2)(void *, void *);
 typedef int (*gpuf_call_init)(unsigned);
@@ -31,9 +29,6 @@ typedef int (*gpuf_call_load)(void **, const void *, unsigned, int *, void **);
 typedef int (*gpuf_call_library)(void **, const void *, int *, void **, unsigned, int *, void **, unsigned);
 typedef int (*gpuf_call_function)(void **, void *, const char *);
 typedef int (*gpuf_call_find)(void **, void *);
-typedef int (*gpuf_call_platforms)(unsigned, void **, unsigned *);
-typedef int (*gpuf_call_info)(void *, unsigned, size_t, void *, size_t *);
-typedef int (*gpuf_call_text)(char *, unsigned);
 
 /* ISO C knows no conversion from an object's address to a function's; POSIX does. */
 #define GPUF_FUNCTION(type, variable, handle, name)             \
@@ -210,74 +205,6 @@ static void gpuf_start_driver(gpuf_attempt *attempt)
         gpuf_read_device(attempt, n);
 }
 
-static void gpuf_ask_nvml(gpuf_attempt *attempt)
-{
-    char release[80] = "unknown", number[64];
-    int failed;
-    gpuf_open_first(attempt);
-    if (!attempt->handle || gpuf_lacks(attempt))
-        return;
-    {
-        GPUF_FUNCTION(gpuf_call0, start, attempt->handle, "nvmlInit_v2");
-        GPUF_FUNCTION(gpuf_call_text, version, attempt->handle, "nvmlSystemGetDriverVersion");
-        GPUF_FUNCTION(gpuf_call0, stop, attempt->handle, "nvmlShutdown");
-        if ((failed = start()) != 0) {
-            snprintf(number, sizeof number, "does not start (nvmlReturn_t %d)", failed);
-            attempt->text = gpuf_keep_text(number);
-            return;
-        }
-        if (version(release, sizeof release) != 0)
-            strcpy(release, "unknown");
-        release[sizeof release - 1] = 0;
-        stop();
-    }
-    attempt->text = gpuf_format("driver release ", release, "", "");
-}
-
-static void gpuf_ask_nccl(gpuf_attempt *attempt)
-{
-    char text[64];
-    int value = 0, scale;
-    gpuf_open_first(attempt);
-    if (!attempt->handle || gpuf_lacks(attempt))
-        return;
-    {
-        GPUF_FUNCTION(gpuf_call1, version, attempt->handle, "ncclGetVersion");
-        version(&value);
-    }
-    scale = value >= 10000 ? 10000 : 1000; /* 22706 is 2.27.6; before 2.9 it was 2804 for 2.8.4 */
-    snprintf(text, sizeof text, "%d.%d.%d", value / scale, value % scale / 100, value % 100);
-    attempt->text = gpuf_keep_text(text);
-}
-
-static void gpuf_ask_opencl(gpuf_attempt *attempt)
-{
-    void *platforms[16];
-    unsigned count = 0, n;
-    char *names = NULL;
-    memset(platforms, 0, sizeof platforms);
-    gpuf_open_first(attempt);
-    if (!attempt->handle || gpuf_lacks(attempt))
-        return;
-    {
-        GPUF_FUNCTION(gpuf_call_platforms, list, attempt->handle, "clGetPlatformIDs");
-        GPUF_FUNCTION(gpuf_call_info, info, attempt->handle, "clGetPlatformInfo");
-        if (list(16, platforms, &count) != 0 || !count) {
-            attempt->text = gpuf_keep_text("no platform");
-            return;
-        }
-        for (n = 0; n < count && n < 16; ++n) {
-            char name[256] = "", *longer;
-            info(platforms[n], 0x0902, sizeof name, name, NULL);
-            name[sizeof name - 1] = 0;
-            longer = gpuf_format(names ? names : "", names ? ", " : "", name, "");
-            free(names);
-            names = longer;
-        }
-    }
-    attempt->text = names;
-}
-
 static void gpuf_forget(gpuf_attempt *attempt)
 {
     int n;
@@ -288,7 +215,6 @@ static void gpuf_forget(gpuf_attempt *attempt)
     free(attempt->devices);
     free(attempt->problem);
     free(attempt->call);
-    free(attempt->text);
     free(attempt);
 }
 
@@ -512,56 +438,8 @@ static void gpuf_probe_driver(gpuf_arena *arena, const gpuforge_host *host, gpuf
         machine->problem = gpuf_simply("no-devices");
 }
 
-/* Return why OpenCL's loader is not to be opened; without a kind where it may be. */
-static gpuforge_reason gpuf_opencl_off(gpuf_arena *arena, const gpuforge_host *host)
-{
-    const char *name = gpuf_gpu_disabled(host) ? "GPUFORGE_DISABLE_GPU" : "GPUFORGE_OPENCL";
-    const char *value = gpuf_variable(host, name);
-    if (!gpuf_gpu_disabled(host) && (!*value || gpuf_same(value, "gpu") || gpuf_same(value, "accelerator") ||
-                                     gpuf_same(value, "cpu")))
-        return gpuf_simply(NULL);
-    return gpuf_because("loader-off", "what", gpuf_opencl_loader.what, "variable", name, "value",
-                        gpuf_copy(arena, value, strlen(value)));
-}
-
-/* Look at what is beside the driver, each in its own thread. */
-static void gpuf_probe_beside(gpuf_arena *arena, const gpuforge_host *host, gpuforge_machine *machine)
-{
-    static const char *const names[] = {"NVML", "NCCL", "OpenCL"};
-    gpuforge_beside *beside = (gpuforge_beside *)gpuf_array(arena, 3, sizeof *beside);
-    gpuf_attempt *attempts[3];
-    double seconds = gpuf_patience(host);
-    gpuforge_reason off = gpuf_opencl_off(arena, host);
-    int n, memory = 1;
-    attempts[0] = gpuf_begin_attempt(&gpuf_nvml, NULL, gpuf_ask_nvml);
-    attempts[1] = gpuf_begin_attempt(&gpuf_nccl, NULL, gpuf_ask_nccl);
-    attempts[2] = off.kind ? NULL : gpuf_begin_attempt(&gpuf_opencl_loader, NULL, gpuf_ask_opencl);
-    for (n = 0; n < 3; ++n) {
-        beside[n].name = names[n];
-        if (n == 2 && off.kind) {
-            beside[n].problem = off;
-            continue;
-        }
-        if (!attempts[n]) {
-            memory = 0;
-            continue;
-        }
-        if (!gpuf_wait(attempts[n], seconds))
-            beside[n].problem = gpuf_no_answer(arena, attempts[n], seconds);
-        else {
-            beside[n].problem = gpuf_refusal_of(arena, attempts[n]);
-            beside[n].text = attempts[n]->text ? gpuf_copy(arena, attempts[n]->text, strlen(attempts[n]->text)) : "";
-        }
-        gpuf_let_go(attempts[n]);
-    }
-    if (!memory)
-        longjmp(arena->no_memory, 1);
-    machine->beside = beside;
-    machine->beside_count = 3;
-}
-
 /* Return the facts to decide on: those given, or this machine's. Where the GPU is switched off the driver is not opened. */
-static gpuf_setting gpuf_set_up(gpuf_arena *arena, const gpuforge_host *host, int device, int beside)
+static gpuf_setting gpuf_set_up(gpuf_arena *arena, const gpuforge_host *host, int device)
 {
     gpuforge_machine *machine = (gpuforge_machine *)gpuf_new(arena, sizeof *machine);
     gpuf_setting setting;
@@ -571,8 +449,6 @@ static gpuf_setting gpuf_set_up(gpuf_arena *arena, const gpuforge_host *host, in
     setting.machine = machine;
     if (host->machine)
         *machine = *host->machine;
-    else if (beside)
-        gpuf_probe_beside(arena, host, machine);
     if (gpuf_gpu_disabled(host)) {
         machine->has_driver = 0;
         machine->device_count = 0;

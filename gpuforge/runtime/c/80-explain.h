@@ -292,14 +292,6 @@ static void gpuf_print_text(gpuf_text *out, const gpuf_explained *all)
     }
     if (!all->set_count && !all->library_count)
         gpuf_put(out, "this package has no kernels\n");
-    for (n = 0; n < all->machine->beside_count; ++n) {
-        const gpuforge_beside *beside = &all->machine->beside[n];
-        if (beside->problem.kind)
-            gpuf_put(out, gpuf_sentence(arena, &beside->problem));
-        else
-            gpuf_put(out, gpuf_join(arena, beside->name, ": ", beside->text, NULL));
-        gpuf_put(out, "\n");
-    }
 }
 
 /* ---- as JSON, in the same bytes as Python's json.dumps(…, indent=2) ---- */
@@ -510,16 +502,6 @@ static void gpuf_print_json(gpuf_text *out, const gpuf_explained *all)
     else
         gpuf_write_member(&writer, "machine", NULL);
     gpuf_begin_group(&writer, "libraries", "{");
-    for (n = 0; n < all->machine->beside_count; ++n) {
-        const gpuforge_beside *beside = &all->machine->beside[n];
-        if (beside->problem.kind) {
-            gpuf_write_reason(&writer, beside->name, &beside->problem);
-            continue;
-        }
-        gpuf_begin_group(&writer, beside->name, "{");
-        gpuf_write_member(&writer, "text", beside->text);
-        gpuf_end_group(&writer, "}");
-    }
     gpuf_end_group(&writer, "}");
     gpuf_begin_group(&writer, "sets", "[");
     for (n = 0; n < all->set_count; ++n)

@@ -35,7 +35,7 @@ static int gpuf_do(gpuf_request *request, gpuf_arena *arena, void (*work)(gpuf_r
 
 static void gpuf_do_explain(gpuf_request *request)
 {
-    gpuf_setting setting = gpuf_set_up(request->arena, request->host, 0, 1);
+    gpuf_setting setting = gpuf_set_up(request->arena, request->host, 0);
     gpuf_explained all = gpuf_explain_all(&setting, request->names, request->count);
     gpuf_text out = gpuf_text_in(request->arena);
     if (request->json)
@@ -95,7 +95,7 @@ static void gpuf_do_decide_library(gpuf_request *request)
 
 static void gpuf_do_decide_kernels(gpuf_request *request)
 {
-    gpuf_setting setting = gpuf_set_up(request->arena, request->host, request->device, 0);
+    gpuf_setting setting = gpuf_set_up(request->arena, request->host, request->device);
     gpuf_candidates found;
     gpuf_places places;
     const char *problem = NULL, *named;
@@ -483,7 +483,7 @@ static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_place
 static void gpuf_do_load(gpuf_request *request)
 {
     gpuf_arena *arena = request->arena;
-    gpuf_setting setting = gpuf_set_up(arena, request->host, request->device, 0);
+    gpuf_setting setting = gpuf_set_up(arena, request->host, request->device);
     gpuf_text reasons = gpuf_text_in(arena), passed = gpuf_text_in(arena);
     gpuforge_reason refusal = gpuf_simply(NULL);
     const gpuforge_machine *machine = setting.machine;

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...driver import KINDS, OPENCL, OPENCL_LOADER, Attempt, opencl_kind, opencl_off, patience
+from ...driver import DRIVER, Attempt, gpu_disabled, patience, switched_off
 from ...values import Reason
 
-TYPE_CHECKING = False
-
-
+SWITCH = "GPUFORGE_OPENCL"
+KINDS = ("gpu", "accelerator", "cpu")  # of devices, in the order of preference
+_LOADER = DRIVER._replace(
+    what="OpenCL loader", advice="one of the implementations listed in /etc/OpenCL/vendors hangs"
+)
 _EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
 _lock = threading.Lock()
 _devices: dict[int, list[Any]] = {}  # by process: devices that a parent opened do not work in a fork
@@ -40,12 +42,14 @@ def find(env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
 
     Neither pyopencl nor the loader is opened if the environment switches OpenCL off.
     """
-    off = opencl_off(env)
-    if off is not None:
-        return off
-    every = _devices.get(os.getpid()) or Attempt(OPENCL_LOADER, partial(_look, needs.install)).wait(
-        patience(env)
-    )
+    value = env.get(SWITCH, "")
+    if gpu_disabled(env):
+        return switched_off(env)
+    if value == "0":
+        return Reason("switched-off", {"variable": SWITCH, "value": value})
+    if value and value not in KINDS:
+        return Reason("bad-value", {"variable": SWITCH, "value": value, "expected": f"0, {', '.join(KINDS)}"})
+    every = _devices.get(os.getpid()) or Attempt(_LOADER, partial(_look, needs.install)).wait(patience(env))
     return every if isinstance(every, Reason) else _suitable(every, env, needs)
 
 
@@ -92,10 +96,10 @@ def _kind(device: Any) -> str:
 
 def _suitable(every: list[Any], env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
     """Return the devices that the user and the package allow, or why there are none."""
-    allowed = opencl_kind(env)
+    allowed = env.get(SWITCH, "")
     found = [device for device in every if not allowed or _kind(device) == allowed]
     if not found:
-        return Reason("opencl-not-allowed", {"variable": OPENCL, "value": allowed, "found": _names(every)})
+        return Reason("opencl-not-allowed", {"variable": SWITCH, "value": allowed, "found": _names(every)})
     fitting = [device for device in found if not needs.kinds or _kind(device) in needs.kinds]
     if not fitting:
         return Reason("opencl-other-kind", {"kinds": " or ".join(needs.kinds), "found": _names(found)})
