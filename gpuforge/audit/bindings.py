@@ -7,7 +7,7 @@ without one is of another library.
 
 from __future__ import annotations
 
-import ctypes
+import posixpath
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +32,25 @@ _OF_MUSL = re.compile(r"libc\.(?:musl|so$)")
 _OF_GLIBC = re.compile(r"lib(?:c|m|dl|rt|pthread|util|crypt|resolv|anl|nsl|mvec)\.so\.\d+")
 # bytes: the least of all releases, with their own libraries in it; dlopen takes from it (elf/dl-tls.c, since 2.32)
 _TLS_SURPLUS = 3 * 144 + 4 * 144 + 512
+_TLS_ALIGN = 64  # bytes; a larger one must be that of an object which the program started with
+# Functions of the C library, and of libm, libdl and libpthread, which every Python has loaded with it. Objects that
+# were not linked with these import the functions without a version.
+_IN_EVERY_PYTHON = re.compile(
+    r"c?(?:acos|asin|atan|cos|sin|tan)h?[fl]?|atan2[fl]?|c?(?:exp|log|pow|sqrt)[fl]?|(?:cbrt|ceil|copysign|erfc?|exp(?:2|10|m1)"
+    r"|fabs|fdim|floor|fma|fmax|fmin|fmod|frexp|hypot|ilogb|[jy][01n]|ldexp|[lt]?gamma|lgamma_r|log(?:10|1p|2|b)|l?l?r(?:int|ound)"
+    r"|modf|nan|nearbyint|nextafter|nexttoward|remainder|remquo|scalbl?n|sincos|trunc|cabs|carg|c?imag|conj|cproj|creal)[fl]?"
+    r"|fe(?:(?:clear|raise|test|enable|disable|get)except|[gs]et(?:round|env)|(?:get|set)exceptflag|holdexcept|updateenv)"
+    r"|dl(?:open|close|error|sym|vsym|addr|info|mopen|_iterate_phdr)|sem_(?:init|destroy|open|close|unlink|(?:timed|try)?wait|post)"
+    r"|pthread_(?:create|join|detach|self|equal|exit|cancel|once|key_\w+|[gs]etspecific|mutex(?:attr)?_\w+|cond(?:attr)?_\w+"
+    r"|rwlock(?:attr)?_\w+|attr_\w+|sigmask|kill)"
+    r"|mem(?:cpy|move|set|cmp|chr)|str(?:n?len|n?cmp|n?cpy|n?cat|r?chr|str|n?dup|to(?:u?ll?|[dfl])|error)|[cm]alloc|realloc|free"
+    r"|abort|exit|atexit|qsort|bsearch|getenv|v?(?:f|s|sn)?printf|puts|putchar|f(?:open|close|read|write|flush|puts|putc)"
+    r"|__cxa_(?:finalize|atexit)|__errno_location|__stack_chk_fail|__tls_get_addr"
+)
+# folders below that of a library where glibc looks for it first, on some processors (elf/dl-hwcaps.c, some until 2.36)
+_HWCAPS = re.compile(
+    r"(?P<folder>.+?)/(?:glibc-hwcaps/[^/]+|(?:(?:tls|haswell|xeon_phi|avx512_1|x86_64|atomics)/?)+)"
+)
 
 
 class Judged(NamedTuple):
@@ -46,22 +65,57 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
     problems: dict[str, None] = {}
     others: set[str] = set()
     plugins = False
+    imported: dict[str, ElfObject] = {}
     for load_set in graph.load_sets:
         if load_set.root.wheel != wheel.name:
             continue
         problems |= dict.fromkeys(_versions(graph, load_set))
-        problems |= dict.fromkeys(_tls(load_set))
         if is_imported(wheel, [load_set.root]):
             missing, unknown = _missing(graph, load_set)
-            problems |= dict.fromkeys(missing)
+            problems |= dict.fromkeys((*_of_root(load_set.root), *missing))
+            imported |= {} if load_set.root.is_program else {o.file: o for o in load_set.objects}
             others |= unknown
         else:
+            problems |= dict.fromkeys(_tls(load_set.root.name, load_set.objects))
             plugins |= any(o.bindings and o.bindings.imports for o in load_set.objects)
-    problems |= dict.fromkeys(_newer_functions(wheel))
+    problems |= dict.fromkeys(_tls("the package", imported.values()))
+    problems |= dict.fromkeys((*_hidden(graph, wheel), *_processors(wheel), *_newer_functions(wheel)))
     unjudged = [f"functions of {_short(sorted(others))}"] if others else []
     unjudged += ["functions that plug-ins import"] if plugins else []
     unjudged += ["private and removed functions of CPython"] if any(map(_python, wheel.linked)) else []
+    unjudged += ["processor instructions"] if wheel.linked else []
     return Judged(tuple(problems), tuple(unjudged))
+
+
+def _of_root(root: ElfObject) -> Iterator[str]:
+    """Yield why Python cannot import a module."""
+    if not root.is_python_module:
+        return
+    if root.is_refused or root.no_dlopen:
+        yield f"{root.name} can only be loaded as a program"
+    module = root.name.partition(".")[0]
+    exports = _exports(root.bindings.exports) if root.bindings and module != "__init__" else frozenset()
+    if exports and module.isascii() and gnu_hash(f"PyInit_{module}") | 1 not in exports:
+        yield f"{root.name} does not define PyInit_{module}"
+
+
+def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+    """Yield the libraries for some processors that hide those that were judged."""
+    special = {}
+    for found in wheel.linked:
+        folder, _, name = found.file.rpartition("/")
+        if match := _HWCAPS.fullmatch(folder):
+            special[match["folder"], name] = found.file
+    for edge in graph.of(wheel) if special else ():
+        target = edge.provider.object
+        if target and (other := special.get((posixpath.dirname(target.file), edge.needed))):
+            yield f"on some processors glibc loads {other} instead of {target.file}"
+
+
+def _processors(wheel: WheelFacts) -> Iterator[str]:
+    for level in sorted({o.isa for o in wheel.linked} - {""}):
+        names = [o.name for o in wheel.linked if o.isa == level]
+        yield f"glibc refuses {_short(names)} on processors below {level}"
 
 
 def _versions(graph: LinkGraph, load_set: LoadSet) -> Iterator[str]:
@@ -76,13 +130,14 @@ def _versions(graph: LinkGraph, load_set: LoadSet) -> Iterator[str]:
                 yield f"{target.name} does not define {_short(missing)}, which {found.name} needs"
 
 
-def _tls(load_set: LoadSet) -> Iterator[str]:
-    taken = sum(o.static_tls for o in load_set.objects)
-    if taken > _TLS_SURPLUS and not load_set.root.is_program:
-        yield (
-            f"{load_set.root.name} loads {taken:,} bytes of static TLS, and some releases of glibc keep "
-            f"{_TLS_SURPLUS:,} free"
-        )
+def _tls(name: str, objects: Iterable[ElfObject]) -> Iterator[str]:
+    """Yield why glibc may have no place for the static TLS of objects that are loaded together."""
+    loaded = list(objects)
+    taken = sum(o.static_tls for o in loaded)
+    if taken > _TLS_SURPLUS:
+        yield f"{name} loads {taken:,} bytes of static TLS, and some releases of glibc keep {_TLS_SURPLUS:,} free"
+    if aligned := [o.name for o in loaded if o.static_tls and o.tls_align > _TLS_ALIGN]:
+        yield f"glibc has no place for static TLS with the alignment that {_short(aligned)} demands"
 
 
 def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
@@ -102,7 +157,7 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
             if library and library not in own:
                 continue
             lost = [name for name in names if not any(gnu_hash(name) | 1 in each for each in exports)]
-            lost = lost if library else [name for name in lost if not _in_every_python(name)]
+            lost = lost if library else [name for name in lost if not _IN_EVERY_PYTHON.fullmatch(name)]
             if library or (glibc and not unknown):
                 missing += lost
             elif lost:
@@ -110,18 +165,6 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
         if missing:
             problems.append(f"nothing that is loaded with {found.name} defines {_short(sorted(missing))}")
     return problems, unjudged
-
-
-@cache
-def _in_every_python(name: str) -> bool:
-    """Return whether the C library and libm have a function: every Python has loaded them, and so has this one.
-
-    Objects that were not linked with them import their functions without a version.
-    """
-    try:
-        return hasattr(ctypes.CDLL(None), name)
-    except (OSError, TypeError):  # not on Windows
-        return True
 
 
 def _imports(bindings: Bindings | None) -> Iterator[tuple[str, list[str]]]:

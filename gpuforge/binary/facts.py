@@ -153,6 +153,7 @@ class ElfObject(NamedTuple):
     symbols: tuple[SymbolNames, ...] | None = ()
     bindings: Bindings | None = Bindings()  # None if they cannot be read
     static_tls: int = 0  # bytes that it takes from the space that glibc keeps free for such objects
+    tls_align: int = 0  # the alignment of its thread-local variables in bytes
     containers: tuple[FatbinContainer, ...] = ()
     broken: tuple[BrokenSegment, ...] = ()  # if there are any, the dynamic section may be unknown
     order: str = "<"  # its byte order, as for `struct`

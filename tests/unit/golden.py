@@ -32,7 +32,7 @@ def finding_text(finding: Finding) -> str:
 KINDS = frozenset(
     """
     bare name|other major|static C++
-    |ABI|CUDA release|GPU code|HPC SDK|RECORD|RPATH|RUNPATH|Requires-Dist|Root-Is-Purelib|calls|differs|end|entry
+    |ABI|CUDA release|GPU code|align|HPC SDK|RECORD|RPATH|RUNPATH|Requires-Dist|Root-Is-Purelib|calls|differs|end|entry
     |file name|folder|for any Python|hash|hidden|interface|machine|made by|missing|more|name|needs|newer|no file|no hash
     |no library|no name|no path|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside
     |overlap|package|packages|page|place|program|requires|schema|several .dist-info folders|shared files|size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,7 @@ def ours(*undefined: str, needed: Sequence[str] = ("libx.so.1",)) -> bytes:
         (ours("x_old"), ["x_old", "x_new"], ""),
         (ours("x_old"), ["x_new"], "nothing that is loaded with {} defines x_old"),
         (ours("fmod"), [], ""),  # of libm, which every Python has loaded
+        (ours("memfd_create"), [], "nothing that is loaded with {} defines memfd_create"),  # of glibc 2.27
         (ours("x_new", needed=["libx.so.1", "libz.so.1"]), [], ""),  # libz has functions without a version
         (ours("PyList_Append"), [], ""),
         (ours("PyErr_GetRaisedException"), [], "{} needs functions that CPython 3.11 does not have: "
@@ -92,6 +93,54 @@ def test_an_older_release_of_a_grafted_library(
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: newer})) == ""
     name = MODULE.rpartition("/")[2]
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: older})) == reason.format(name, name)
+
+
+@pytest.mark.parametrize(("folder", "hidden"), [
+    ("demo.libs/glibc-hwcaps/x86-64-v3", True), ("demo.libs/tls/x86_64", True), ("demo.libs/other", False),
+    ("other.libs/glibc-hwcaps/x86-64-v3", False),
+])  # fmt: skip
+def test_a_library_for_some_processors_hides_the_one_that_was_judged(
+    tmp_path: Path, folder: str, hidden: bool
+) -> None:
+    library = elf(soname="libx.so.1")
+    reason = withheld(wheel(tmp_path, {MODULE: ours(), LIBRARY: library, f"{folder}/libx.so.1": library}))
+    assert reason == f"on some processors glibc loads {folder}/libx.so.1 instead of {LIBRARY}" * hidden
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(("source", "flags", "change", "reason"), [
+    (INIT, [], {}, ""),
+    (INIT.replace("ext", "other"), [], {}, "{} does not define PyInit_ext"),
+    (INIT, [], {16: 2}, "{} can only be loaded as a program"),
+    (INIT, ["-Wl,-z,x86-64-v3"], {}, "glibc refuses {} on processors below x86-64-v3"),
+])  # fmt: skip
+def test_what_python_cannot_import(
+    tmp_path: Path, source: str, flags: Sequence[str], change: Mapping[int, int], reason: str
+) -> None:
+    module = bytearray(compiled(tmp_path, "ext.so", source, *flags).read_bytes())
+    for place, value in change.items():
+        module[place] = value
+    assert withheld(wheel(tmp_path, {MODULE: bytes(module)})) == reason.format(MODULE.rpartition("/")[2])
+
+
+TLS = (
+    '__thread char many[{}] __attribute__((aligned({}), tls_model("initial-exec")));\n'
+    "char *use(int n) {{ return many + n; }}\n"
+)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(
+    ("size", "align", "proved"), [(600, 1, True), (64, 64, True), (800, 1, False), (8, 128, False)]
+)
+def test_static_tls_of_two_modules(tmp_path: Path, size: int, align: int, proved: bool) -> None:
+    module = compiled(tmp_path, "ext.so", INIT + TLS.format(size, align)).read_bytes()
+    other = compiled(tmp_path, "two.so", INIT.replace("ext", "two") + TLS.format(size, align)).read_bytes()
+    reason = withheld(wheel(tmp_path, {MODULE: module, MODULE.replace("ext.", "two."): other}))
+    assert (not reason) == proved
+    assert proved or "static TLS" in reason
 
 
 @pytest.mark.thorough

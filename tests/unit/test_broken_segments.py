@@ -16,7 +16,7 @@ from gpuforge.errors import ActionError
 from gpuforge.package import repair
 
 LOAD, DYNAMIC, RELRO = 0, 1, 3  # program headers of the sample
-OFFSET, ADDRESS, SIZE, MEMORY = 8, 16, 32, 40  # fields
+OFFSET, ADDRESS, SIZE, MEMORY, ALIGN = 8, 16, 32, 40, 48  # fields
 PLAIN = elf(needed=["libm.so.6"], soname="libx.so", segment=(0x6474E552, b"relocated"))
 
 DYNAMIC_SIZE: int = struct.unpack_from("<Q", PLAIN, 64 + 56 + SIZE)[0]
@@ -77,6 +77,8 @@ BROKEN = {
     "strings without an end": ("warning", with_dynamic(10, 1 << 20)),
     "a library's name behind the strings": ("error", with_dynamic(1, 1 << 20)),
     "its own name behind the strings": ("warning", with_dynamic(14, 1 << 20)),
+    "a segment in parts of pages": ("error", changed(LOAD, ALIGN, -4)),
+    "relocations elsewhere": ("error", elf(dynamic=[(7, 1 << 20), (8, 24)])),
 }
 
 
@@ -91,8 +93,10 @@ def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: b
 
 
 @pytest.mark.parametrize(
-    "data", [PLAIN, changed(LOAD, MEMORY, 1 << 16), second_load(1 << 20), changed(RELRO, MEMORY, 4000)],
-    ids=["sound", "zeros behind", "two segments", "read-only to the end of a page"],
+    "data",
+    [PLAIN, changed(LOAD, MEMORY, 1 << 16), second_load(1 << 20), changed(RELRO, MEMORY, 4000),
+     elf(dynamic=[(7, 64), (8, 24)]), elf(dynamic=[(7, 1 << 20), (8, 0)])],
+    ids=["sound", "zeros behind", "two segments", "read-only to the end of a page", "relocations", "no relocations"],
 )  # fmt: skip
 def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:
     assert findings_of(tmp_path, data) == []

@@ -4,6 +4,7 @@ The rules are those of the gABI ("Program Loading") and of glibc's elf/dl-load.c
 patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.com/pypa/auditwheel/issues/716.
 """
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -11,12 +12,16 @@ from typing import NamedTuple
 from gpuforge.binary.elf.file import ElfFile, opened, version_needs
 from gpuforge.binary.elf.header import (
     DT_FILTER,
+    DT_GNU_HASH,
+    DT_HASH,
     DT_NEEDED,
     DT_RPATH,
     DT_RUNPATH,
     DT_SONAME,
     DT_STRSZ,
     DT_STRTAB,
+    DT_SYMTAB,
+    DT_VERSYM,
     EM_CUDA,
     PT_DYNAMIC,
     PT_GNU_RELRO,
@@ -41,6 +46,14 @@ _TEXTS = {
     DT_RUNPATH: "RUNPATH",
     DT_FILTER: "FILTER",
 }
+# tables and functions that the dynamic linker reads or calls, by their addresses, and their sizes
+_POINTERS = {
+    DT_HASH: ("the hash table (DT_HASH)", 0), DT_GNU_HASH: ("the hash table (DT_GNU_HASH)", 0),
+    DT_SYMTAB: ("the table of symbols (DT_SYMTAB)", 0), DT_VERSYM: ("the table of versions (DT_VERSYM)", 0),
+    7: ("the table of relocations (DT_RELA)", 8), 17: ("the table of relocations (DT_REL)", 18),
+    23: ("the table of relocations (DT_JMPREL)", 2), 36: ("the table of relocations (DT_RELR)", 35),
+    12: ("the code of initialization (DT_INIT)", 0), 25: ("the table of initialization (DT_INIT_ARRAY)", 27),
+}  # fmt: skip
 
 SENTENCES = {
     "page": "{0} has address {address:#x} and offset {offset:#x}, which differ modulo the page size",
@@ -55,6 +68,7 @@ SENTENCES = {
     "hidden": "{0} has no size in the file, and older releases of glibc read it all the same",
     "behind strings": "{0} lies past the string table (DT_STRTAB)",
     "end outside": "{0} ends in no PT_LOAD segment",
+    "align": "{0} is aligned to {align} bytes, and glibc refuses what is not whole pages",
 }
 """The sentences for the kinds of problems, with placeholders for the part and the facts."""
 
@@ -75,7 +89,7 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
         return tuple(broken)
     others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
     others += _of_dynamic([s for s in header.segments if s.type == PT_DYNAMIC], loads)
-    return tuple(others) or _of_strings(file, header)
+    return tuple(others) or _of_strings(file, header) or tuple(_of_pointers(file.dynamic.values, loads))
 
 
 def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
@@ -89,6 +103,8 @@ def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
         return _load(index, "end", end=load.offset + load.size)
     if load.memory < load.size:
         return _load(index, "size")
+    if load.align % _PAGE:
+        return _load(index, "align", align=load.align)
     return None
 
 
@@ -145,6 +161,18 @@ def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
     except MalformedError:
         return (BrokenSegment(_STRINGS, "end outside", loads=True),)
     return ()
+
+
+def _of_pointers(values: Mapping[int, int], loads: list[Segment]) -> Iterator[BrokenSegment]:
+    """Yield the tables that lie outside of what is loaded: reading one ends the process."""
+    for tag, (name, size_tag) in _POINTERS.items():
+        start, size = values.get(tag, 0), values.get(size_tag, 0) if size_tag else 1
+        if (
+            start
+            and size
+            and not any(m.address <= start and start + size <= m.address + m.memory for m in loads)
+        ):
+            yield BrokenSegment(name, "outside")
 
 
 class LinkedFile(NamedTuple):

@@ -24,6 +24,7 @@ from gpuforge.binary.elf.header import (
     PT_INTERP,
     PT_LOAD,
     PT_NOTE,
+    PT_TLS,
     Dynamic,
     Header,
 )
@@ -55,7 +56,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
     header, dynamic = elf.header, elf.dynamic
     markers = symbols.markers(elf, sought)
     found = symbols.search_constants(elf, sought.libraries, sought.release)
-    stack = header.segment(PT_GNU_STACK)
+    stack, tls = header.segment(PT_GNU_STACK), header.segment(PT_TLS)
     return ElfObject(
         wheel=wheel,
         file=file,
@@ -86,6 +87,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         symbols=symbols.names_of(elf, sought.symbols, markers),
         bindings=symbols.bindings(elf),
         static_tls=symbols.static_tls(elf),
+        tls_align=tls.align if tls else 0,
         containers=found.texts,
         order=header.order,
         os_abi=header.os_abi,
