@@ -88,7 +88,8 @@ def _is_stable_abi(claims: Claims, file: str) -> bool:
 
 def _of_another(package: str) -> Callable[[Claims, str], bool]:
     """Return whether a file is of another package: the package's own has a hundred thousand of these symbols."""
-    return lambda claims, _: claims.project != package
+    own = {package, f"{package}-cpu", f"{package}-gpu"}
+    return lambda claims, _: claims.project not in own
 
 
 @cache

@@ -55,9 +55,8 @@ class Recipe(NamedTuple):
 
     files: tuple[ListedFile, ...]  # the sources, and what they include
     toolchains: tuple[UserToolchain, ...]
-    stand_ins: tuple[
-        str, ...
-    ]  # the kernel sets that are used if nothing was compiled; the one for CPUs is the last
+    fallbacks: tuple[str, ...]  # the kernel sets that are used if nothing was compiled
+    cpu: str  # the one for CPUs that is used after them; "" for none
     abi: str
     texts: tuple[
         str, ...

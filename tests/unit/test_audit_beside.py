@@ -396,6 +396,7 @@ def test_one_release_is_none(tmp_path: Path, requirement: str) -> None:
         (["torch>=1.5.0", "torch>=2.14"], "torch>=1.5.0,>=2.14"),
         (["torch>=1.5.0", 'torch>=2.14,<2.15; extra == "all"'], "torch>=1.5.0"),
         (["torch>=1.5.0", 'torch<2.15; sys_platform == "win32"'], "torch>=1.5.0"),
+        (['torch>=2.14,<2.15; extra == "all"', 'torch>=2.14; extra == "new"'], "torch>=2.14"),
     ],
 )
 def test_requirements_on_one_project_are_judged_together(
@@ -403,6 +404,17 @@ def test_requirements_on_one_project_are_judged_together(
 ) -> None:
     found = findings_of_unstable(tmp_path, ATEN, requires)
     assert [f"the requirement {allows} allows" in f.message for f in found] == ([True] if allows else [])
+
+
+def test_a_release_that_only_an_extra_requires_is_not_the_only_one(tmp_path: Path) -> None:
+    (finding,) = findings_of_unstable(tmp_path, ATEN, ['torch==2.14.*; extra == "gpu"'])
+    assert "only the extra [gpu] requires the release of the build" in finding.message
+
+
+def test_functions_of_tensorflow_have_no_stable_form(tmp_path: Path) -> None:
+    names = ["_ZNK10tensorflow4data11DatasetBase8FinalizeEPNS_15OpKernelContextE", "_ZN3tsl5mutex6unlockEv"]
+    for requirement, count in (("tensorflow>=2.6", 1), ("tensorflow>=2.6,<2.7", 0)):
+        assert len(findings_of_unstable(tmp_path, names, [requirement])) == count
 
 
 def test_the_stable_interface_is_none(tmp_path: Path) -> None:

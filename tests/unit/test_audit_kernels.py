@@ -84,7 +84,8 @@ def test_a_recipe(tmp_path: Path) -> None:
     assert found._replace(toolchains=()) == Recipe(
         files=(ListedFile("a.cpp", "aa"), ListedFile("a.h", "bb")),
         toolchains=(),
-        stand_ins=("k", "c"),
+        fallbacks=("k",),
+        cpu="c",
         abi="1-0a",
         texts=(
             *("m", "module", "1-0a", "k", "c", "a.cpp", "aa", "a.h", "bb"),

@@ -13,6 +13,7 @@ from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import sonames
 from gpuforge.cuda.suffix import without_suffix
 
 _MOST_LINKS = 40  # in a chain, as Linux follows them (MAXSYMLINKS)
@@ -176,6 +177,15 @@ def is_skipped(binary: ElfObject, loader: ElfObject) -> bool:
     if binary.bits != loader.bits:
         return True
     return binary.machine != loader.machine and binary.order == loader.order and binary.has_known_abi
+
+
+def is_of_unpackaged_cuda(needed: Iterable[str]) -> bool:
+    """Return whether libraries are of a CUDA release without packages: the SONAME of its libcudart or cuBLAS shows it.
+
+    The SONAMEs of other libraries do not: libcufft.so.10 is of CUDA 10 and of CUDA 11.
+    """
+    decisive = (name for name in needed if sonames.stem(name) in ("libcudart", "libcublas"))
+    return any(sonames.version(name) and not package_tables.candidates(name) for name in decisive)
 
 
 def cuda_major(needed: Iterable[str]) -> int | None:

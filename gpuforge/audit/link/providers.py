@@ -139,7 +139,7 @@ class Providers:
                 return known
             if plain == bare or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
                 found.append(known)
-        return next(iter(found), None)
+        return min(found, key=lambda known: bool(known.extra), default=None)
 
     def _into(self, package: str, loader: ElfObject, ancestors: Iterable[ElfObject]) -> Route | None:
         """Return the search path that leads into a folder of a package: libx-cu12 installs into libx.
@@ -173,7 +173,8 @@ class Providers:
         """Return the package that has a library: the declared one, else the likely one."""
         known = self.installed.declared[loader.wheel]
         order = [p for p in packages if reached is None or p.folder == reached.folder]
-        for library in order:
+        # of tensorflow and tensorflow-cpu, which have the same library, only one may be required always
+        for library in sorted(order, key=lambda p: p.package in known and bool(known[p.package].extra)):
             found = known.get(library.package)
             if found and library.soname not in found.lacks and self._has_wheels(library.package, loader):
                 return _declared(found, "release" if library.soname in found.unseen else "")

@@ -9,7 +9,7 @@ from gpuforge.audit import layout, policy
 from gpuforge.audit.layout import Route
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, Obstacle, Provider, Source, key
-from gpuforge.audit.link.installed import Installed, is_for_machine
+from gpuforge.audit.link.installed import Installed, is_for_machine, is_of_unpackaged_cuda
 from gpuforge.audit.link.opened import opens
 from gpuforge.audit.link.providers import Providers
 from gpuforge.audit.model import WheelFacts
@@ -155,6 +155,9 @@ class Resolver:
     def _edge(self, led: _Loader, name: str, loaded: Mapping[str, _Loader]) -> Edge:
         loader = led.object
         packages = package_tables.candidates(name)
+        if packages and is_of_unpackaged_cuda(loader.needed):
+            known = self.installed.declared[loader.wheel]
+            packages = tuple(p for p in packages if p.cuda is None or p.package in known)
         searched = packages or name in self.installed.file_names
         if name in loaded:
             found = loaded[name].object

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.model import BuildFileCompilers, BuildPath, Compilers, PathKind
+from gpuforge.audit.read.loading_code import of_tests
 from gpuforge.runtime import layout
 from gpuforge.wheel.archive import Archive
 
@@ -69,7 +70,7 @@ def _texts(archive: Archive) -> Iterator[tuple[str, PathKind, bytes]]:
             data = archive.data(member)
             if data.startswith(b"#!") or name.endswith((".sh", ".bash")):
                 yield name, "script", data
-        elif name.endswith(".py") and _CONFIGURATION.fullmatch(name):
+        elif name.endswith(".py") and _CONFIGURATION.fullmatch(name) and not of_tests(member):
             yield name, "configuration", archive.data(member)
 
 

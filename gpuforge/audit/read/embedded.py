@@ -108,7 +108,8 @@ def _recipe(data: dict[str, Any]) -> Recipe:
     return Recipe(
         files=tuple(ListedFile(*each) for each in known.files.items()),
         toolchains=known.toolchains,
-        stand_ins=(*known.demands.fallbacks, *filter(None, (known.cpu,))),
+        fallbacks=known.demands.fallbacks,
+        cpu=known.cpu,
         abi=known.demands.abi,
         texts=tuple(_all_texts(data)),
     )

@@ -134,7 +134,9 @@ class File:
         if depth <= 0 or self.left <= 0:
             yield _UNKNOWN
             return
-        if _is_path(node):
+        if about := _about(node):
+            yield from (value._replace(exact=False) for value in self._values(about, depth - 1))
+        elif _is_path(node):
             yield _PATH
         elif isinstance(node, ast.Constant):
             yield from [_named(node.value, id(node))] if isinstance(node.value, str) else []
@@ -146,8 +148,6 @@ class File:
             yield from self._of_variable(node, node.id, depth)
         elif isinstance(node, ast.Call):
             yield from self._of_call(node, depth)
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-            yield from (value._replace(exact=False) for value in self._values(node.value, depth - 1))
         elif type(node) in _PARTS:
             for part in _PARTS[type(node)]:
                 inner = getattr(node, part)
@@ -316,6 +316,24 @@ class File:
                 return True
             child = above
         return False
+
+
+def _about(node: ast.expr) -> ast.expr | None:
+    """Return what an expression is a part of, or is unless users set an environment variable: `getenv(NAME, this)`."""
+    match node:
+        case ast.Subscript(value=whole, slice=ast.Slice()):
+            return whole
+        case ast.BoolOp(op=ast.Or(), values=[ast.Call() as call, *_, last]) if _reads_environment(call):
+            return last
+        case ast.Call(args=[_, default]) if _reads_environment(node):
+            return default
+    return None
+
+
+def _reads_environment(call: ast.Call) -> bool:
+    own = call.func.value if isinstance(call.func, ast.Attribute) else None
+    of_environ = (own.attr if isinstance(own, ast.Attribute) else getattr(own, "id", "")) == "environ"
+    return _called(call) == "getenv" or (_called(call) == "get" and of_environ)
 
 
 def _is_path(node: ast.expr) -> bool:

@@ -97,7 +97,7 @@ def _stand_ins(wheel: WheelFacts, recipe: Recipe, file: str) -> Iterator[Subject
     """Compare the fallbacks of a recipe with those in the wheel; those in kernels wheels are checked by GF711."""
     there = {kernels.name: kernels.listing for kernels in wheel.kernels}
     apart = wheel.kernels_listing.sets if isinstance(wheel.kernels_listing, KernelsWheels) else {}
-    for name in recipe.stand_ins:
+    for name in (*recipe.fallbacks, *filter(None, (recipe.cpu,))):
         if name not in there and name not in apart:
             detail = "its fallback {0!r} is not in the wheel"
             yield Subject(file=file, detail=detail, kind="missing", about=(name,))

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from gpuforge.audit import policy, version_clauses
 from gpuforge.audit.elf_patterns import unstable
-from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
@@ -535,30 +535,30 @@ def unstable_functions(graph: LinkGraph) -> Iterator[Finding]:
             if at_hand is not None:
                 yield from _not_at_hand(graph, wheel, package, group, at_hand)
             # the release that is at hand has been compared; others are not asked about
-            requirement = _several_minors(wheel, package) if at_hand is None else ""
-            users = [o for o in wheel.linked if o.undefined(group)] if spans or requirement else []
-            for found in users:
+            allowed = _several_minors(wheel, package) if at_hand is None and not spans else ""
+            promise = f'spans = ["{package}"] of the manifest promises several releases' if spans else allowed
+            for found in (o for o in wheel.linked if promise and o.undefined(group)):
+                names = sorted(found.undefined(group))
                 yield _unstable_functions_finding(
-                    wheel, found, package, sorted(found.undefined(group)), "" if spans else requirement
+                    wheel, found, package, names, promise, "error" if spans else "warning"
                 )
 
 
 def _unstable_functions_finding(
-    wheel: WheelFacts, binary: ElfObject, package: str, names: Sequence[str], requirement: str
+    wheel: WheelFacts,
+    binary: ElfObject,
+    package: str,
+    names: Sequence[str],
+    promise: str,
+    severity: Severity,
 ) -> Finding:
-    """Return the finding of one file; without a requirement that is too wide, the manifest allows the releases."""
-    promise = (
-        f"the requirement {requirement} allows"
-        if requirement
-        else f'spans = ["{package}"] of the manifest promises'
-    )
     return unstable_functions.finding(
         wheel.name,
         _subject(binary, package, names),
         files=(binary.file,),
-        severity="warning" if requirement else "error",
-        cause=(package, requirement),
-        what=f"Files use C++ functions of {package} that change with each release, and {promise} several releases.",
+        severity=severity,
+        cause=(package, promise),
+        what=f"Files use C++ functions of {package} that change with each release, and {promise}.",
         why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
         "reads the wrong memory.",
         fix=f"Use the stable ABI of {package} alone, or require the one release of the build.",
@@ -614,17 +614,19 @@ def _alternatives(binary: ElfObject) -> str:
 
 
 def _several_minors(wheel: WheelFacts, package: str) -> str:
-    """Return the requirement of a package that allows several of its minor releases; "" without one."""
+    """Return, as a clause, what allows several minor releases of a package; "" if nothing does."""
     known = {version for row in carriers() if row.package == package for version in row.known}
-    for _, found in required_together(wheel):
-        if found.name != package:
-            continue
+    required = [found for _, found in required_together(wheel) if found.name == package]
+    for found in required:
         some = (
             known | version_clauses.named(found.versions) | {*version_clauses.below(found.versions), _LATER}
         )
         minors = {Version(each).release[:2] for each in some if version_clauses.allows(found.versions, each)}
         if len(minors) > 1:
-            return f"{package}{found.versions}"
+            return f"the requirement {package}{found.versions} allows several releases"
+    if required and all(found.extra for found in required):
+        extras = ", ".join(dict.fromkeys(f"[{found.extra}]" for found in required))
+        return f"only the extra {extras} requires the release of the build"
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpuforge.audit import layout
@@ -90,7 +90,7 @@ def runtimes_hashed(graph: LinkGraph) -> Iterator[Finding]:
 def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find hashed runtimes that libraries compiled from the wheel's sources load by their plain names."""
     grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))] if wheel.sources else []
-    met = [(o, family, brought) for o, family in grafted if (brought := _brought(wheel, family))]
+    met = [(o, family, brought) for o, family in grafted if (brought := _brought(graph, wheel, o, family))]
     if met:
         yield runtimes_hashed.finding(
             wheel.name,
@@ -120,16 +120,27 @@ def _beside_sources(
     )
 
 
-def _brought(wheel: WheelFacts, family: CompilerRuntimes) -> list[tuple[str, str, str]]:
-    """Return the runtimes of a family that user-compiled libraries need, each with its toolchain and object."""
+def _brought(
+    graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, family: CompilerRuntimes
+) -> list[tuple[str, str, str]]:
+    """Return the runtimes of a family that user-compiled libraries need, each with its toolchain and object.
+
+    A library of an object's fallbacks, and what is loaded with it alone, is not in a process with what replaces it.
+    """
+    roots = [root.file for root in graph.roots(binary)]
     return [
         (name, toolchain.name, sources.name)
         for sources in wheel.sources
-        if isinstance(sources.recipe, Recipe)
+        if isinstance(sources.recipe, Recipe) and not _replaces(sources.recipe, roots)
         for toolchain in sources.recipe.toolchains
         for name in toolchain.runtimes
         if _family(name) == family
     ]
+
+
+def _replaces(recipe: Recipe, roots: Collection[str]) -> bool:
+    folders = [f"/{kernels(HOME, name)}/" for name in recipe.fallbacks]
+    return bool(roots) and all(any(folder in f"/{root}" for folder in folders) for root in roots)
 
 
 def link_artefacts(wheel: WheelFacts) -> str:

@@ -13,6 +13,7 @@ from gpuforge.cuda.provided import PackageRelease, Shared
 GOMP = "libgomp-a34b3233.so.1.0.0"
 
 RECIPE_FILE = "demo/_gpuforge/sources/m/recipe.json"
+FALLBACK = "demo/_gpuforge/kernels/k/k.so"
 
 BY_COMMAND = {**TOOLCHAIN, "argv": ["demo-build", "{sources}"], "by_command": True}
 
@@ -49,6 +50,11 @@ CASES = {
         requires=["torch; extra == 'all'"],
     ),
     "hashed OpenMP beside sources": Case("GF101", beside_hashed_openmp("host"), {RECIPE_FILE: None}),
+    "hashed OpenMP of the fallback that the sources replace, and of another object": Case(
+        "GF101",
+        {**beside_hashed_openmp("host"), FALLBACK: elf(needed=[GOMP], runpath="$ORIGIN/../../../../demo.libs")},
+        {"demo/ext.so": None},
+    ),
     "hashed OpenMP beside sources for several toolchains": Case(
         "GF101", beside_hashed_openmp("host", "acc"), {RECIPE_FILE: None},
     ),
