@@ -12,8 +12,8 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 KINDS = {
@@ -34,8 +34,7 @@ _PLACE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # to look further from there
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """A file, folder, link or other thing: its path below the root, what lstat(2) says of it, and a link's target."""
 
     path: str

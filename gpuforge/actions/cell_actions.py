@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from types import MappingProxyType
+from typing import NamedTuple
 
 from gpuforge.actions.audit import audit
 from gpuforge.actions.front import front_package
@@ -58,8 +59,7 @@ class Plan:
         return frozenset(end.action for end in (*ends, *tests, *(self.front or ())))
 
 
-@dataclass(frozen=True)
-class _Ends:
+class _Ends(NamedTuple):
     """The outputs of one cell: its wheel, the audit's report and, if it has them, its kernels wheel and its tests."""
 
     wheel: ActionInput

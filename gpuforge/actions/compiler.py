@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuforge.plan import variables
 from gpuforge.plan.action import (
@@ -77,8 +77,7 @@ def of_step(context: PlanContext, host: Compiler, at: Location, *, lay: bool = F
     return {"names": names, **{what: program(paths[what], host.identity, at, "compiler") for what in names}}
 
 
-@dataclass(frozen=True, slots=True)
-class CompilerUse:
+class CompilerUse(NamedTuple):
     """A compiler as a command line uses it: its inputs, and how the command names "cxx" and "cc"."""
 
     inputs: Mapping[str, Input]

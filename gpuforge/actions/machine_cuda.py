@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge import tree
 from gpuforge.actions.trial_result import LoadedCuda, Place, State
@@ -174,8 +175,7 @@ atexit.register(_record)
 _MOST_RECORDS, _LONGEST_RECORD = 10_000, 1 << 20  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class LoadWatch:
+class LoadWatch(NamedTuple):
     """The libraries that the Pythons of one environment loaded, each in a file in `folder`."""
 
     environment: Path

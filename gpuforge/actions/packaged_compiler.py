@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from gpuforge.actions import compiler
 from gpuforge.actions.environment import LOCK, MakeEnvironment
@@ -103,8 +103,7 @@ def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> LayingStep[H
     return compilation.modules() if package.makes == "module" else compilation.libraries()
 
 
-@dataclass(frozen=True)
-class _Compilation:
+class _Compilation(NamedTuple):
     """One object's compilation by a packaged compiler, for the toolkit of a cell."""
 
     context: PlanContext

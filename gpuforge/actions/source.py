@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge import digest
 from gpuforge.manifest.model import GitSource, OverlaySdist, PathSource, PypiSource
@@ -14,16 +15,14 @@ from gpuforge.plan.context import PlanContext
 OUTPUT = "source"
 
 
-@dataclass(frozen=True)
-class Sdist:
+class Sdist(NamedTuple):
     """A source distribution of the package index: `requirement` is NAME==VERSION."""
 
     requirement: str
     sha256: str
 
 
-@dataclass(frozen=True)
-class Revision:
+class Revision(NamedTuple):
     """A commit, tag or branch of a git repository."""
 
     repository: str

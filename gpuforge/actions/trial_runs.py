@@ -13,9 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.actions import declared_sets, machine_cuda, wheelhouse
 from gpuforge.actions.machine_cuda import NONE, LoadWatch, MachineCuda, library_advice, watch_loading
@@ -161,8 +160,7 @@ def packages(python: Path) -> tuple[Release, ...]:
     return tuple(sorted(filename.of_info(path.name) for path in folders))
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """How long the import of a package took, or the CUDA library whose absence made it fail."""
 
     seconds: float | None
@@ -321,8 +319,7 @@ def _is_pytest(command: Sequence[str]) -> bool:
     return any(Path(word).name in {"pytest", "py.test"} for word in command[:4])
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """A command that ended: its exit status (negative: a signal), its seconds, and its last lines."""
 
     status: int

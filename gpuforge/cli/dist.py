@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuforge import digest, disk
 from gpuforge.actions.cell_actions import Plan
@@ -36,8 +36,7 @@ class BuiltWheel:
     tests: tuple[TrialResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(NamedTuple):
     """An older wheel of a cell that was moved out of the output folder, as the newer one is kept back."""
 
     cell: str
@@ -45,8 +44,7 @@ class SetAside:
     to: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """The result of one `gpuforge build`; `seconds` from the call to the end."""
 
     plan: Plan

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.terminal import say
@@ -17,8 +17,7 @@ from gpuforge.plan.survey import resolve
 DEFAULT_IMAGE = "manylinux_2_28"
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """A manifest, the chosen cells of it, and their plan."""
 
     file: ManifestFile

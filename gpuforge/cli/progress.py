@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -27,8 +27,7 @@ CellState = Literal["running", "failed", "stopped", "waiting", "done", "up to da
 SHARED = "all cells"  # the title for actions without a cell
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     """A running action: its start (seconds of a monotonic clock), and what it waits for, if anything."""
 
     action: Action
@@ -107,7 +106,7 @@ class PlanProgress:
 
     def wait(self, action: Action, what: str) -> None:
         """Note that a running action waits for something outside."""
-        self.running[action.id] = replace(self.running[action.id], waits=what)
+        self.running[action.id] = self.running[action.id]._replace(waits=what)
 
     def finish(self, action: Action, result: ActionResult, now: float) -> None:
         """Note how an action ended."""

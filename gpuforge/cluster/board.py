@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import uuid4
 
 from pydantic import TypeAdapter
@@ -160,8 +160,7 @@ class Pulse:
         return self._clock() - self._changed < self._seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """The values that all jobs of one run share.
 
     `store` is the URL of the shared store. Without one, the workers are processes of the client's machine, which have
@@ -179,8 +178,7 @@ class Run:
     failed: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One attempt to do some work; `files` has the keys of its `FileInput`s in the store, by name.
 
     `image` is the one that the action names. `name` is unique.

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from gpuforge.cluster import abilities
 from gpuforge.cluster.abilities import Abilities, Ability, refused, unable
@@ -206,7 +206,7 @@ class RemoteWorkers:
             ticket.drop()
         if ended.result and ended.result.kept and self._run.failed and not self._run.cache:
             here = fetch_workdir(board, self._run.failed, action.id)
-            ended = replace(ended, result=replace(ended.result, kept=here))
+            ended = ended._replace(result=replace(ended.result, kept=here))
         if ended.how in {"ended", "unfit"}:
             board.close()
         else:  # a worker that was only unreachable finds this when it is back
@@ -293,8 +293,7 @@ _STOPPING_S = 30.0  # seconds that a worker may take to stop a job that is kille
 Loss = Literal["lost", "stopped"]
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
+class AttemptEnd(NamedTuple):
     """How an attempt ended. A "lost" one has no result: its worker died, or cannot be seen any more."""
 
     how: End | Loss

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gpuforge.errors import MissingError
 
@@ -18,8 +17,7 @@ class ObjectsError(MissingError):
     """The place cannot be reached, read or written; the message has the place, the cause and what to do (exit 3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedObject:
+class ListedObject(NamedTuple):
     """An object of a listing: its name, its bytes, and when it was written, by the place's own clock."""
 
     name: str

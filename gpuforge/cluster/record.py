@@ -6,10 +6,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuforge import tree
 from gpuforge.execute import entry
@@ -23,8 +22,7 @@ _LONGEST_LINK = 4096  # bytes (PATH_MAX of linux/limits.h)
 _EXPANSION = 1 << 16  # bytes that incompressible data may grow by; zstd adds less than 0.4 % to it
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """The object with the bytes of one output's files: the last part of its name, its bytes, its sha256."""
 
     token: str
@@ -32,8 +30,7 @@ class Content:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class SharedEntry:
+class SharedEntry(NamedTuple):
     """An entry: the record of a local store, and what else is needed to make the same folder on another machine.
 
     `folders` are the empty ones. `times` are those of the files, without links, in the entry's order, in whole seconds
@@ -52,8 +49,7 @@ class SharedEntry:
         return [(file, time) for file, time in pairs if PurePosixPath(file.path).parts[0] == output]
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(NamedTuple):
     """Another name of an entry."""
 
     key: str

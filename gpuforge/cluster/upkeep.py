@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge.cluster import contents
 from gpuforge.cluster.leases import now, oldest
@@ -30,8 +30,7 @@ _READERS = 8  # threads
 _FORGOTTEN = 86400.0  # seconds after which contents without a record are those of a killed build
 
 
-@dataclass(frozen=True, slots=True)
-class EntryObjects:
+class EntryObjects(NamedTuple):
     """An entry of a shared store: its record as it was read, and the names of its objects, the record's first."""
 
     listed: ListedEntry

@@ -8,11 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from gpuforge.cache_folder import cache_folder
 from gpuforge.cluster.board import Board, Job, Pulse, Run, send_workdir
@@ -89,7 +89,7 @@ def _runner(
     job: Job, at: SharedPlaces, cpus: int, failed: Path | None, variables: Mapping[str, str]
 ) -> Runner:
     run = job.run
-    limits = run.limits if run.cache else replace(run.limits, cpus=cpus)
+    limits = run.limits if run.cache else run.limits._replace(cpus=cpus)
     settings = RunnerSettings(run.project, at.cache, variables, limits, failed)
     setup = on_worker(in_image=job.image is not None)
     if job.image is None:
@@ -170,8 +170,7 @@ class Watchdog:
             return
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPlaces:
+class SharedPlaces(NamedTuple):
     """The store, the objects by which client and workers talk, and this machine's cache folder."""
 
     store: Store

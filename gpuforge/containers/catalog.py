@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -22,8 +21,7 @@ Purpose = Literal["build", "test"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class DebianRelease:
+class DebianRelease(NamedTuple):
     """A Debian release; debootstrap makes the base of an image from it."""
 
     suite: str
@@ -120,8 +118,7 @@ _FILES = {  # a Dockerfile and the files that it copies
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """One image that is made from one Dockerfile.
 
     `base` is a Debian release, another stage, or the reference of an image in a registry. `cpython` is the stage with
@@ -219,8 +216,7 @@ def _debian(entry: ImageRow, machine: str) -> Stage:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogImage:
+class CatalogImage(NamedTuple):
     """A container image: its purpose, its content, and its reference in an engine.
 
     `pythons` ("3.11") are in /opt/python/cpXY-cpXY, `compilers` ("g++-12") on PATH, the default first. A wheel built in

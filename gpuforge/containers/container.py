@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import docker
 from docker.errors import DockerException, ImageNotFound, NotFound
@@ -30,8 +30,7 @@ _LATE_S = 900.0  # seconds that an owner may take to remove a container after it
 _FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h: not inside a container
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """A command that ended in a container: its exit status and its output to stdout and to stderr."""
 
     status: int
@@ -44,8 +43,7 @@ class Ran:
         return (self.errors or self.output).strip().rpartition("\n")[2] or f"exit status {self.status}"
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """A file or folder of this machine (`source`) and its path in a container (`target`)."""
 
     source: Path
@@ -77,16 +75,14 @@ class ContainerSpec:
     pids: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerEnd:
+class ContainerEnd(NamedTuple):
     """The end of a container; `status` is that of a process: negative for the signal that ended it."""
 
     status: int
     out_of_memory: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledContainer:
+class LabelledContainer(NamedTuple):
     """A container of the engine, of any process; `age` in seconds since it was made."""
 
     id: str

@@ -12,8 +12,8 @@ import tarfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge import digest, locks
 from gpuforge.containers import catalog
@@ -61,8 +61,7 @@ _HINTS = (  # output of the engine or apt for a correct definition -> the error 
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ImageBuilder:
+class ImageBuilder(NamedTuple):
     """The resources for making images: an engine, a folder of gpuforge, and functions that show progress.
 
     `show` gets a line for each step, `show_output` the last lines of a failed step. `network` is the engine's network
@@ -92,12 +91,12 @@ class ImageBuilder:
                 return False
             stage = catalog.stage_of(image.name, image.machine)
             if stage:
-                self._make(stage, log)
+                self._make_image(stage, log)
             else:
                 self._pull(image.reference, log)
         return True
 
-    def _make(self, stage: Stage, log: Log) -> str:
+    def _make_image(self, stage: Stage, log: Log) -> str:
         """Return the reference of a stage; it and the stages below it are made if they are missing."""
         reference = stage.reference
         if self.images.find(reference):
@@ -105,7 +104,7 @@ class ImageBuilder:
         arguments = dict(stage.arguments)
         arguments["BASE"] = self._base(stage.base, log)
         if stage.cpython:
-            arguments["CPYTHON"] = self._make(stage.cpython, log)
+            arguments["CPYTHON"] = self._make_image(stage.cpython, log)
         with self._scratch(stage.name) as scratch:
             _fill(stage, scratch / "context", log)
             log.step(f"build {reference}")
@@ -119,7 +118,7 @@ class ImageBuilder:
     def _base(self, base: DebianRelease | Stage | str, log: Log) -> str:
         """Return the reference of a stage's base, made or pulled if it is missing."""
         if isinstance(base, Stage):
-            return self._make(base, log)
+            return self._make_image(base, log)
         if isinstance(base, DebianRelease):
             with self._scratch(f"debian-{base.suite}") as scratch:
                 return debian_base(base, self.images, scratch, log)

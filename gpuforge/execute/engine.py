@@ -7,11 +7,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge import locks
 from gpuforge.errors import GpuforgeError
@@ -61,8 +61,7 @@ def _report(events: _Events, name: str, report: _Report) -> None:
     events.put((name, report))
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     """What a run leaves beside its outputs: an entry in the ledger for each action, and its log."""
 
     ledger: Ledger

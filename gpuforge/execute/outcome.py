@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.plan.action import Action
@@ -23,8 +23,7 @@ Runs = Literal[
 Rests = Literal["stored", "same-content", "not-needed", "blocked", "useless", "interrupted", "not-started"]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A part of an action's key that differs from the last time; None if it was or is not part of the key."""
 
     fact: Fact
@@ -32,8 +31,7 @@ class Change:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ActionReason:
+class ActionReason(NamedTuple):
     """Why an action runs or does not: a kind, and the facts that this kind has.
 
     `time` (UTC, ISO 8601) is when it last ran, with "failed-before", "output-gone" and "stored"; `seconds` what
@@ -79,8 +77,7 @@ class ActionResult:
     kept: Path | None = None  # the working directory of a failed action, if it was kept
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a whole plan ended: one result per step, in the plan's order."""
 
     results: Mapping[str, ActionResult]

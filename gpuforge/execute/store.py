@@ -14,9 +14,8 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from gpuforge import digest, locks, tree
@@ -42,8 +41,7 @@ _BEGAN = ".began"  # in a process's folder; its time is the process's first use 
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """An entry of the store: `folder` holds the outputs under their names, read-only."""
 
     key: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge.errors import ActionError
 from gpuforge.plan.action import RESULT, Action, Handle, Laid, Staged, located
@@ -15,8 +15,7 @@ _PLACEHOLDER = re.compile(r"\$\$|\$\{(?:(in|out|stage|lay):([^}]+)|(work|request
 _REQUEST = "request.json"  # in the working directory
 
 
-@dataclass(frozen=True, slots=True)
-class RunPaths:
+class RunPaths(NamedTuple):
     """The paths of one run, as the command will see them."""
 
     work: Path

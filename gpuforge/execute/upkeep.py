@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge import tree
 from gpuforge.errors import ActionError
@@ -19,8 +19,7 @@ _KEY_LENGTH = 64  # hexadecimal digits of a sha256
 _READERS = 4  # threads; hashing lets others run
 
 
-@dataclass(frozen=True, slots=True)
-class ListedEntry:
+class ListedEntry(NamedTuple):
     """An entry of a store: its record (None if it cannot be read), its bytes, its last use and its aliases."""
 
     key: str
@@ -88,8 +87,7 @@ def disk_size(folder: Path) -> int:
         return folder.lstat().st_size
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedEntry:
+class DamagedEntry(NamedTuple):
     """An entry whose bytes are not those that were stored: the reason, and its new place, None if it is made again."""
 
     entry: ListedEntry

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from typing import NamedTuple
 
 from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.outcome import ActionReason, ActionResult, Change, Outcome, Step
@@ -15,8 +15,7 @@ from gpuforge.plan.keys import Fact
 _NOT_NEEDED = ActionReason("not-needed")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether a step runs, and why; `stored` is the output if it is reused."""
 
     run: bool

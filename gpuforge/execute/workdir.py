@@ -9,9 +9,8 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge import locks, tree
 from gpuforge.errors import MissingError
@@ -113,8 +112,7 @@ def _own(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
-@dataclass(frozen=True, slots=True)
-class WorkPaths:
+class WorkPaths(NamedTuple):
     """The paths of one action's run: its working directory, and fixed names for its outputs and its inputs."""
 
     work: Path

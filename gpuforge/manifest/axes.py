@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
@@ -36,8 +35,7 @@ FIELDS: tuple[KeyPath, ...] = (
 """The values that may use the axes; `*` is any key or place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One value for each axis, and the last value for which the same wheel is used."""
 
     values: Values = ()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from packaging.specifiers import SpecifierSet
@@ -32,8 +31,7 @@ def wrong(
     return PydanticCustomError("form", "{message}", context)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """Text that must match `pattern` (also given to editors by the JSON schema) and that `parse` accepts."""
 
     what: str

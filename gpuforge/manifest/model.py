@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -386,8 +385,7 @@ class Cuda(Table):
         return {**own, _VERSIONS: versions}
 
 
-@dataclass(frozen=True, slots=True)
-class RoleKeys:
+class RoleKeys(NamedTuple):
     """Which keys an object of one role must and may have, besides `name` and `role`."""
 
     required: tuple[str, ...]

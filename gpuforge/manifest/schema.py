@@ -7,11 +7,10 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby, pairwise
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -223,8 +222,7 @@ def _roles() -> str:
     return "Which keys go with which role:\n\n" + "\n".join(rows) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A table as the manifest writes its header (`[cuda.<version>]`, `[[objects]]`), and its model."""
 
     header: str

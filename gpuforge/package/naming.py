@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -83,11 +82,11 @@ def rename(
     if strategy == "suffix":
         renamed = named_for(metadata.required(text, "Name"), major)
         text = metadata.with_name(text, renamed)
-        new = replace(new, distribution=canonicalize_name(renamed).replace("-", "_"))
+        new = new._replace(distribution=canonicalize_name(renamed).replace("-", "_"))
     if labels:
         version = _local(metadata.required(text, "Version"), labels)
         text = metadata.with_version(text, version)
-        new = replace(new, version=version)
+        new = new._replace(version=version)
     file.write_bytes(text)
     for folder in sorted(tree.iterdir()):
         if folder.is_dir() and folder.suffix in {".dist-info", ".data"}:

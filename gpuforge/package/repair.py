@@ -10,7 +10,6 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -48,8 +47,7 @@ class Linking(NamedTuple):
     build: BuildLibraries = BuildLibraries()  # its other libraries
 
 
-@dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(NamedTuple):
     """A repaired wheel's name, and the distributions whose libraries it loads, sorted: CUDA's, and others."""
 
     name: WheelName

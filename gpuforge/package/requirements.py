@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -101,8 +101,7 @@ def bounds_of(floors: Iterable[Floor], major: int) -> dict[str, Bounds]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """A requirement, and the versions that it must exclude."""
 
     requirement: Requirement

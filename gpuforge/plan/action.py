@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from gpuforge import tree
 from gpuforge.diagnostics import Diagnostic, Place
@@ -58,16 +58,14 @@ class ActionInput:
     links_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(NamedTuple):
     """What to try when a line of the log of a failed action matches `pattern`, a regular expression."""
 
     pattern: str
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
-class CacheFolder:
+class CacheFolder(NamedTuple):
     """A folder that outlives actions and changes no result: the environment variable `variable` has its path."""
 
     name: str
@@ -96,8 +94,7 @@ P = TypeVar("P")  # what a step has for a file or folder: a `Handle`, or a `Path
 _HANDLES = get_args(Handle)
 
 
-@dataclass(frozen=True, slots=True)
-class Workdir:
+class Workdir(NamedTuple):
     """Where a step runs: its folder for scratch files, empty at the start, and the folder of its outputs."""
 
     scratch: Path

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge.cpython import CPython
 from gpuforge.cuda.targets import Target
@@ -20,8 +20,7 @@ from gpuforge.manifest.model import CudaVersion
 from gpuforge.runtime.arch import Arch
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One wheel to build: a Python, a CUDA toolkit, a machine, and values of the manifest's axes.
 
     `python` is "3.11", or "3" when one wheel serves every Python; `cuda` is the manifest's name of the
@@ -46,8 +45,7 @@ class Cell:
         return self.points[0]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutReason:
+class LeftOutReason(NamedTuple):
     """Why a cell of the matrix is not built.
 
     "not-selected" has the facts `option` ("--cuda") and `values`, for `--archs` also `cuda` (the toolkit's name in the
@@ -59,8 +57,7 @@ class LeftOutReason:
     facts: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """A cell of the matrix that is not built, and why."""
 
     cell: Cell
@@ -81,8 +78,7 @@ class Choice:
     allow_missing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The cells to build and those left out, in the manifest's order.
 
     `requested` are the dimensions that the user chose by hand, "cuda" and "python": what they need must be there.

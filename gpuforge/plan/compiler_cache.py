@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge.errors import GpuforgeError
 from gpuforge.manifest.load import ManifestFile, load
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(NamedTuple):
     """The name under which a project's builds run, the manifests that share its cache, and why others do not."""
 
     name: str

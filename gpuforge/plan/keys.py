@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Literal, NamedTuple, cast, get_args
@@ -42,8 +41,7 @@ def labelled(facts: Mapping[Fact, str]) -> dict[str, str]:
     return {fact.label: value for fact, value in facts.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """The key of one action (64 hexadecimal digits) and its named parts, by which a change is explained."""
 
     digest: str

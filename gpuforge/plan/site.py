@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gpuforge.cuda import releases
 from gpuforge.cuda.version import numbers_of
@@ -91,8 +91,7 @@ class ThisMachine:
         return cpython.find(minor, or_newer=or_newer)
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """One site with everything that was found there for the chosen cells."""
 
     image: ContainerImage | None
@@ -118,8 +117,7 @@ class Location:
         return self.image.id if self.image else None
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """Where each part of the work is done: on this machine, or in one or more images, the preferred one first."""
 
     locations: tuple[Location, ...]

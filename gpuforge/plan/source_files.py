@@ -6,9 +6,8 @@ import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge import digest, tree
 from gpuforge.diagnostics import Place
@@ -199,8 +198,7 @@ def _tree(root: Path) -> Iterator[Path]:
     yield from (root / each.path for each in tree.walk(root, leaves_out) if not each.is_folder)
 
 
-@dataclass(frozen=True)
-class LoweredObject:
+class LoweredObject(NamedTuple):
     """An object of the manifest that has sources. Names of files are relative to the manifest's folder."""
 
     name: str

@@ -7,10 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
@@ -32,8 +31,7 @@ print(json.dumps({
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(NamedTuple):
     """A CPython that runs: its path, full version ("3.11.7") and ABI ("cpython-311-x86_64-linux-gnu")."""
 
     path: Path

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -191,8 +192,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"\d+", text))
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A program's output for `--version`, or why there is none."""
 
     text: str = ""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
@@ -67,8 +66,7 @@ print(json.dumps({"machine": platform.machine(), "glibc": glibc, "compilers": co
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(NamedTuple):
     """The content of one image. `name` is the image's, for messages; paths are those in its containers."""
 
     name: str

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from packaging.version import Version
 
@@ -44,8 +44,7 @@ class CompilerCall:
     makes: str = "library"  # or "module": each source becomes a file that is loaded by name
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """The differences between compiler families, as data; each family has its own module."""
 
     name: str
@@ -72,8 +71,7 @@ Use = Literal["host build", "fallback library", "fallback module", "user-compile
 Kind = Literal["library", "module"]
 
 
-@dataclass(frozen=True, slots=True)
-class CompilerTarget:
+class CompilerTarget(NamedTuple):
     """The target of an output of a packaged compiler: `name` is an entry of `[toolchains.*] targets`.
 
     `kind` and `built_for` are those of the image in the kernel set's index: the architecture of "ptx" and "cubin", the

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -54,8 +54,7 @@ class FetchedCompiler(Compiler):
         return sum(part.size for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """A compiler that can be fetched, and its needs that the machine lacks: paths, or a newer glibc."""
 
     compiler: FetchedCompiler

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuforge.cuda.suffix import without_suffix
 from gpuforge.cuda.version import major_of
@@ -28,8 +28,7 @@ class PinnedWheel:
     size: int  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ListedToolkit:
+class ListedToolkit(NamedTuple):
     """The wheels of one toolkit on PyPI, as in a data file."""
 
     minor: str
@@ -42,8 +41,7 @@ class ListedToolkit:
         return cls(row["toolkit"], _by_machine(row["wheels"]), row["extras"])
 
 
-@dataclass(frozen=True, slots=True)
-class _LibraryBeside:
+class _LibraryBeside(NamedTuple):
     """A library outside the toolkits, for one CUDA major."""
 
     wheels: Mapping[str, tuple[PinnedWheel, ...]]  # by machine type

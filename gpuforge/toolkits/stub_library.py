@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge.errors import UsageError
 
@@ -26,8 +26,7 @@ _MACHINES: dict[str, tuple[int, Callable[[int], bytes]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(NamedTuple):
     """One section: its name, type, flags, content, and the further fields of its header."""
 
     name: str

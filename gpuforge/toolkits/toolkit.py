@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge import digest
 from gpuforge.toolkits.debian_parts import DebianPart
@@ -76,8 +76,7 @@ class Archives:
 ToolkitFiles = Wheels | Archives
 
 
-@dataclass(frozen=True, slots=True)
-class ToolkitRequest:
+class ToolkitRequest(NamedTuple):
     """The toolkit that a build needs."""
 
     minor: str  # "13.0"
@@ -87,8 +86,7 @@ class ToolkitRequest:
     inventory: Inventory | None = None  # content of the build's container image; None: the build runs in none
 
 
-@dataclass(frozen=True, slots=True)
-class Toolkit:
+class Toolkit(NamedTuple):
     """One resolved toolkit: an existing folder, or the files to make one from."""
 
     version: str  # the minor: "13.0"

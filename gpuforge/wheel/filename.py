@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -22,8 +21,7 @@ from gpuforge.errors import ActionError
 from gpuforge.requirements import Release
 
 
-@dataclass(frozen=True, slots=True)
-class WheelName:
+class WheelName(NamedTuple):
     """A wheel's file name in its parts; `python`, `abi` and `platform` may be compressed ("py2.py3")."""
 
     distribution: str  # as in the file name: "cufinufft_cu13"

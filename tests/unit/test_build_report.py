@@ -47,7 +47,7 @@ def test_the_plan_shows_where_each_toolkit_comes_from(
 ) -> None:
     debian = select_toolkit("12.4", provider="debian", libraries=["cufft"], machine="x86_64")
     (here,) = machine.locations
-    machine = Machine((replace(here, toolkits=dict(here.toolkits) | {"12": debian}),))
+    machine = Machine((here._replace(toolkits=dict(here.toolkits) | {"12": debian}),))
     chosen = select(recipe(), "x86_64", Choice(python=["3.11"]))
     plan = lower(recipe(), chosen.cells, machine)
     found = keys(plan.actions)
@@ -220,9 +220,9 @@ def planned(recipe: Callable[..., ManifestFile], machine: Machine, odd: str) -> 
     chosen = select(file, "x86_64", Choice(python=["3.11"], cuda=["13"]))
     plan = lower(file, chosen.cells, machine)
     assert any(odd in action.title for action in plan.actions)
-    left_out = LeftOut(replace(plan.cells[0], id=odd), cells.LeftOutReason("missing", {"problems": (odd,)}))
-    plan = replace(plan, cells=[replace(each, axes=((odd, odd),)) for each in plan.cells])
-    return plan, replace(chosen, left_out=(left_out,))
+    left_out = LeftOut(plan.cells[0]._replace(id=odd), cells.LeftOutReason("missing", {"problems": (odd,)}))
+    plan = replace(plan, cells=[each._replace(axes=((odd, odd),)) for each in plan.cells])
+    return plan, chosen._replace(left_out=(left_out,))
 
 
 @pytest.mark.thorough

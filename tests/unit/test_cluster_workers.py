@@ -216,7 +216,7 @@ def test_a_worker_that_takes_a_job_late_does_not_do_it_again(
 
 def test_a_worker_that_sees_another_store_says_so(tmp_path: Path) -> None:
     def elsewhere(job: Job, worker: str, cpus: int) -> str:
-        return work_on(replace(job, run=replace(job.run, cache=tmp_path / "other")), worker, cpus)
+        return work_on(job._replace(run=job.run._replace(cache=tmp_path / "other")), worker, cpus)
 
     with pytest.raises(ActionError, match=r"the last: it finds no such run in the store .*/other/board"):
         did(tmp_path, ThreadCluster(*[elsewhere] * 4), action())

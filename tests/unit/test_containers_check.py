@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ def test_an_image_that_differs_from_its_description() -> None:
         pythons=[python("cp311-cp311", "3.11.2"), python("cp312-cp312", "3.12.1")],
         compilers=[gxx("/usr/bin/g++", "12.2.0"), gxx("/usr/bin/g++-10", "10.1.0")],
     )
-    assert missing(other, replace(IMAGE, glibc="2.28"), "build") == [
+    assert missing(other, IMAGE._replace(glibc="2.28"), "build") == [
         "CPython 3.13 in /opt/python",
         "g++-11",
         "glibc 2.28: it has 2.36",

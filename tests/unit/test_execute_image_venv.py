@@ -6,7 +6,6 @@ import platform
 import struct
 import sys
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,8 +50,8 @@ def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
 def test_pip_is_compiled_for_each_python_that_fetches_with_it() -> None:
     """Containers read it there: nothing that a fetch writes is ever run."""
     oldest = inventory("3.11.2")
-    other = replace(oldest.interpreters[0], path=Path("/opt/python/cp313/bin/python"), version="3.13.1")
-    both = replace(oldest, interpreters=(*oldest.interpreters, other))
+    other = oldest.interpreters[0]._replace(path=Path("/opt/python/cp313/bin/python"), version="3.13.1")
+    both = oldest._replace(interpreters=(*oldest.interpreters, other))
     own, others = image_environment.compiling(both).split(" && ")
     assert own == "/opt/gpuforge/bin/python -I -m compileall -q /opt/gpuforge/lib"
     pip = "/opt/gpuforge/lib/python3.11/site-packages/pip"

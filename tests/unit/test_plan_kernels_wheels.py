@@ -43,7 +43,7 @@ def split(recipe: LoadRecipe) -> ManifestFile:
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
-    return lower(file, select(file, "x86_64", Choice(**choice)).cells, replace(machine, host_cuda=False))
+    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine._replace(host_cuda=False))
 
 
 def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(

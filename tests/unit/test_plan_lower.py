@@ -39,7 +39,7 @@ def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(
 
 
 def test_a_host_build_without_cuda_is_done_once_per_python(recipe: LoadRecipe, machine: Machine) -> None:
-    without = replace(machine, host_cuda=False)
+    without = machine._replace(host_cuda=False)
     plan = plan_of(recipe(add="\n[build]\ncuda = false\n"), without)
     builds = {action.id: action for action in plan.actions if action.kind == "build"}
     assert list(builds) == ["py3.11/host-build", "py3.13/host-build"]
@@ -220,7 +220,7 @@ def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_com
     cells = select(file, "x86_64", Choice(python=["3.11"])).cells
 
     def planned(host: Compiler) -> dict[str, Action]:
-        at = replace(here, hosts=dict(here.hosts) | {"12": host})
+        at = here._replace(hosts=dict(here.hosts) | {"12": host})
         return {a.id: a for a in lower(file, cells, Machine((at,))).actions}
 
     actions = planned(gxx)
@@ -256,7 +256,7 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
         for cuda, provider in (("12", "debian"), ("13", "redist"))
     }
     (here,) = machine.locations
-    machine = Machine((replace(here, toolkits=toolkits, hosts=dict(here.hosts) | {"12": gxx_11}),))
+    machine = Machine((here._replace(toolkits=toolkits, hosts=dict(here.hosts) | {"12": gxx_11}),))
     file = recipe()
     actions = {
         a.id: a for a in lower(file, select(file, "x86_64", Choice(python=["3.11"])).cells, machine).actions

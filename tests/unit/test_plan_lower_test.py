@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,7 @@ def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(
 ) -> None:
     file = recipe(('python = ["3.11", "3.13"]', 'abi = "none"'), add=TEST)
     (here,) = machine.locations
-    machine = Machine((replace(here, interpreters={"3": here.interpreters["3.13"]}),))
+    machine = Machine((here._replace(interpreters={"3": here.interpreters["3.13"]}),))
     plan = plan_of(file, machine, cuda=["13"])
     assert (
         action(plan, "py3-cu13.0-x86_64/test").title == "test the wheel of py3-cu13.0-x86_64 on Python 3.13"

@@ -167,7 +167,7 @@ def test_wheels_that_would_overwrite_each_other_are_refused(
     )
     (here,) = machine.locations
     toolkits = {**here.toolkits, second: here.toolkits["13"]}
-    machine = Machine((replace(here, toolkits=toolkits, hosts={**here.hosts, second: here.hosts["13"]}),))
+    machine = Machine((here._replace(toolkits=toolkits, hosts={**here.hosts, second: here.hosts["13"]}),))
     with pytest.raises(UsageError, match="would have the same file name"):
         plan_of(file, machine)
     assert plan_of(file, machine, cuda=["13.0"]).cells

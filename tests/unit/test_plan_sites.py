@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
@@ -46,7 +45,7 @@ NEW = image("new", "14.2.0", "3.11", "3.13")  # too new a compiler for CUDA 12.4
 
 
 def plan_in(file: ManifestFile, *images: ContainerImage, requested: tuple[str, ...] = ()) -> Plan:
-    machine, chosen = resolve(file, replace(select(file, "x86_64"), requested=frozenset(requested)), images)
+    machine, chosen = resolve(file, select(file, "x86_64")._replace(requested=frozenset(requested)), images)
     return lower(file, chosen.cells, machine, ENVIRON)
 
 
@@ -143,7 +142,7 @@ def test_a_python_that_the_manifests_test_image_lacks_is_an_error(recipe: LoadRe
         '  hint: name an image that has it in [test] image, such as "python:3.13-slim", or choose others with --python'
     )
     selection = select(file, "x86_64", Choice(cuda=["13"], python=["3.11"]))
-    machine, chosen = resolve(file, replace(selection, requested=frozenset(("cuda", "python"))), [with_test])
+    machine, chosen = resolve(file, selection._replace(requested=frozenset(("cuda", "python"))), [with_test])
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert machine.tested_at(chosen.cells[0]).image == clean
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,7 +80,7 @@ def test_what_was_asked_for_and_is_missing_is_an_error(recipe: LoadRecipe) -> No
     with pytest.raises(MissingError, match=r"no CPython 3\.13"):
         survey.resolve(
             file,
-            replace(select(file, "x86_64", Choice(cuda=["13"])), requested=frozenset(["cuda", "python"])),
+            select(file, "x86_64", Choice(cuda=["13"]))._replace(requested=frozenset(["cuda", "python"])),
         )
     _, chosen = survey.resolve(file, select(file, "x86_64", Choice(cuda=["13"])))
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
@@ -130,7 +129,7 @@ def test_each_toolkit_gets_a_host_compiler_that_it_takes(
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
     file = recipe(CUDA_11)
     found, chosen = survey.resolve(
-        file, replace(select(file, "x86_64", Choice(python=["3.11"])), requested=frozenset(["cuda"]))
+        file, select(file, "x86_64", Choice(python=["3.11"]))._replace(requested=frozenset(["cuda"]))
     )
     assert [cell.cuda for cell in chosen.cells] == ["11", "13"]
     assert {cuda: str(host.path) for cuda, host in found.locations[0].hosts.items()} == {
@@ -145,7 +144,7 @@ def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(
     offers(monkeypatch)
     file = recipe(CUDA_11)
     found, chosen = survey.resolve(
-        file, replace(select(file, "x86_64", Choice(python=["3.11"])), requested=frozenset(["cuda"]))
+        file, select(file, "x86_64", Choice(python=["3.11"]))._replace(requested=frozenset(["cuda"]))
     )
     assert [cell.cuda for cell in chosen.cells] == ["11", "13"]
     (here,) = found.locations
@@ -177,7 +176,7 @@ def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(
     file = recipe(CUDA_11)
     found, _ = survey.resolve(
         file,
-        replace(select(file, "x86_64", Choice(cuda=["11"], python=["3.11"])), requested=frozenset(["cuda"])),
+        select(file, "x86_64", Choice(cuda=["11"], python=["3.11"]))._replace(requested=frozenset(["cuda"])),
     )
     assert str(found.locations[0].hosts["11"].path) == "/g++-10"
 

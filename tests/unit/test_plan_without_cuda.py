@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -41,7 +40,7 @@ def of(machine: Machine) -> Machine:
     """A machine on which no toolkit was looked for."""
     (at,) = machine.locations
     return Machine(
-        (replace(at, hosts={"": at.hosts["13"]}, toolkits={}, usual=at.hosts["13"]),), host_cuda=False
+        (at._replace(hosts={"": at.hosts["13"]}, toolkits={}, usual=at.hosts["13"]),), host_cuda=False
     )
 
 

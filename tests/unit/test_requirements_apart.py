@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -105,7 +105,7 @@ def builds(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "work").mkdir()
     (here,) = machine.locations
     python = Interpreter(Path(sys.executable), f"{MINOR}.1", "cpython", headers=True)
-    return Builds(tmp_path, Machine((replace(here, interpreters={MINOR: python}),)))
+    return Builds(tmp_path, Machine((here._replace(interpreters={MINOR: python}),)))
 
 
 def publish(folder: Path, name: str) -> None:

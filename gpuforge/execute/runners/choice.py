@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
@@ -24,8 +23,7 @@ RUNNERS = {
 _ON_A_WORKER = {False: "local", True: "docker"}  # the runner of actions without an image, and with one
 
 
-@dataclass(frozen=True, slots=True)
-class SiteRequest:
+class SiteRequest(NamedTuple):
     """The requested sites of a build: the images' names, and whether wheels are tested, or in which image.
 
     `is_chosen` says whether the user named the images on the command line.
@@ -39,8 +37,7 @@ class SiteRequest:
     say: Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerSettings:
+class RunnerSettings(NamedTuple):
     """What a runner works with: the manifest's project, gpuforge's cache folder, the caller's variables and limits.
 
     `failed` is the folder for working directories of actions that failed; without it they are removed. `compiled` is

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gpuforge.errors import ActionError
 from gpuforge.plan.action import Action
@@ -16,8 +16,7 @@ from gpuforge.plan.action import Action
 GRACE = 5.0  # seconds between asking a process to stop and stopping it
 
 
-@dataclass(frozen=True, slots=True)
-class InputPath:
+class InputPath(NamedTuple):
     """Where an input lies: on this machine or, with `in_image`, in the action's image.
 
     With `members`, only these files of it are staged.
@@ -51,8 +50,7 @@ class Task:
         return {name: str(self.jobs) for name in names if name not in self.action.env}
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(NamedTuple):
     """How a command ended: its exit status (negative: the number of the signal that ended it) and time.
 
     `kept` is the folder to which a failed one's working directory was moved.
@@ -64,8 +62,7 @@ class Exit:
     kept: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """The limits of one action: `seconds` everywhere; `memory` in bytes, `cpus`, `pids` (processes) in a container."""
 
     memory: int | None = None

@@ -8,9 +8,8 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuforge import digest
 from gpuforge.cuda.version import minor_of
@@ -24,8 +23,7 @@ from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 ANSWER_S = 20  # seconds that nvcc may take to print its toolkit's folder
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledToolkit:
+class InstalledToolkit(NamedTuple):
     """A toolkit found on this machine."""
 
     root: Path

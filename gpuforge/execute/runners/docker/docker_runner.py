@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge.containers import image_environment
 from gpuforge.containers.container import (
@@ -203,8 +203,7 @@ MOST_PRINTED = 2 * 10**9  # bytes of a log; the largest builds print 100 MB
 _AGAIN = "run the same command again: finished work is kept"
 
 
-@dataclass(frozen=True, slots=True)
-class Contained:
+class Contained(NamedTuple):
     """Runs one task in a container.
 
     `running` has the ids of the runner's containers by action, under the activity's guard.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuforge import locks
 from gpuforge.containers import fetch_settings, image_environment
@@ -19,8 +19,7 @@ INSIDE = workdir.DEFAULT  # the folder of working directories in every container
 CACHES = Path("/opt/gpuforge-caches")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """What a container sees: the mounts, and the paths of the action in it."""
 
     mounts: tuple[Mount, ...]

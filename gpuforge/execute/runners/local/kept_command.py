@@ -13,9 +13,8 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from gpuforge.execute.runners.local import keeper
 
@@ -24,8 +23,7 @@ _SLOW_S = 30.0  # seconds that a keeper may be late; after that, something has s
 _STARTING_S = 120.0  # seconds that the program may take to make a keeper: it may be importing
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """How a command ended: its status (negative: a signal), whether its time was over, and how many processes are left.
 
     `error` is the errno if it could not be started; `status` is None if its keeper was killed.
