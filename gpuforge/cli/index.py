@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -25,6 +27,7 @@ from gpuforge import digest, disk
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Ignore, WheelReport
 from gpuforge.audit.link.installed import cuda_major
+from gpuforge.cli import bounded
 from gpuforge.cli.audit import ignored
 from gpuforge.cli.folders import unwritable
 from gpuforge.cli.options import FOLDER, PATH, Call, pass_call
@@ -94,7 +97,7 @@ def command(
         raise UsageError.of(
             f"{twice[0]} is given twice", hint="an index has one file of a name: leave one out"
         )
-    new, problems = _judged(wheels, tuple(map(ignored, ignore)))
+    new, problems = _bounded(wheels, tuple(map(ignored, ignore)), call)
     new += [_sdist(path) for path in own if path.suffix != ".whl"]
     new += [each for path in assets for each in _assets(path)]
     if base_url:
@@ -124,13 +127,38 @@ def _files(dist: Iterable[Path]) -> Iterator[Path]:
         yield from some
 
 
-def _judged(wheels: Sequence[Path], accepted: Sequence[Ignore]) -> tuple[list[IndexedFile], list[Diagnostic]]:
+_Judged = tuple[list[IndexedFile], list[Diagnostic]]
+
+
+def _bounded(wheels: Sequence[Path], accepted: Sequence[Ignore], call: Call) -> _Judged:
+    """Audit the wheels in a process with the limits of `gpuforge audit`."""
+    if not wheels or not call.limited:
+        return _judged(wheels, accepted)
+    with tempfile.TemporaryFile() as told:
+
+        def work(watched: bounded.Watched) -> int:
+            told.seek(0)
+            pickle.dump(_judged(wheels, accepted, watched), told)
+            told.flush()
+            return 0
+
+        if bounded.run(work):
+            raise UsageError.of("the wheels were not judged", hint="name fewer wheels at once")
+        told.seek(0)
+        judged: _Judged = pickle.load(told)  # noqa: S301  of this program's own child
+        return judged
+
+
+def _judged(
+    wheels: Sequence[Path], accepted: Sequence[Ignore], watched: bounded.Watched | None = None
+) -> _Judged:
     """Audit the wheels; return them as files of the index, and what is wrong with them."""
-    report = audit(wheels, ignore=accepted, jobs=len(os.sched_getaffinity(0))) if wheels else None
-    problems = list(report.problems) if report else []
+    jobs = (watched and watched.jobs) or len(os.sched_getaffinity(0))
+    report = audit(wheels, ignore=accepted, jobs=jobs, watch=watched)
+    problems = list(report.problems)
     found = []
     by_name = {path.name: path for path in wheels}
-    for each in report.wheels if report else ():
+    for each in report.wheels:
         path = by_name[each.facts.name]
         # an index offers wheels as alternatives: what only two of them together do wrong does not count
         errors = [one for one in each.findings if one.severity == "error" and not one.across]
@@ -141,6 +169,8 @@ def _judged(wheels: Sequence[Path], accepted: Sequence[Ignore]) -> tuple[list[In
                     hint=f"gpuforge audit {path} says how to mend it; --ignore {finding.code}=REASON accepts it",
                 )
             )
+        if each.facts.too_large:
+            continue
         with Archive(path) as archive:
             text = metadata.of_archive(archive)
         problems += _labels(path.name, each)

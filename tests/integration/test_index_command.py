@@ -15,7 +15,11 @@ import browser
 import pytest
 from audit_samples import elf, wheel
 
-from gpuforge.cli import main
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.read import facts
+from gpuforge.audit.read.wheel import OpenWheel
+from gpuforge.cli import bounded, main
+from gpuforge.cli.options import Call
 
 CODE = {"demo/__init__.py": b"here = True\n"}
 TAGS = "py3-none-any"
@@ -154,6 +158,30 @@ def test_what_would_mislead_is_refused_and_nothing_is_written(
     assert "GF201" in told
     assert f"plain-1.0-{TAGS}.whl differs from the file of that name in the index" in told
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+def test_a_wheel_that_takes_too_long_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bounded, "CPU_SECONDS", 1.0)
+    monkeypatch.setattr(bounded, "LEAST_CPU_SECONDS", 0.1)
+
+    def endless(opened: OpenWheel) -> WheelFacts:
+        while opened.source.label.startswith("endless"):
+            pass
+        return facts.facts(opened)
+
+    monkeypatch.setattr("gpuforge.audit.read.wheel._facts", endless)
+    lost = elf(needed=["libcufft.so.11", "libc.so.6"])
+    wheel(tmp_path, {"lost/_core.so": lost}, name="lost-1.0-py3-none-manylinux_2_17_x86_64.whl")
+    make(tmp_path, "endless-1.0")
+    make(tmp_path, "plain-1.0")
+    assert main.run(["index", str(tmp_path), "-o", str(tmp_path / "site")], call=Call(limited=True)) == 2
+    told = capfd.readouterr().err
+    assert f"endless-1.0-{TAGS}.whl: GF714" in told
+    assert "GF201" in told
+    assert "plain" not in told
+    assert not (tmp_path / "site" / "all").exists()
 
 
 @pytest.mark.parametrize(
