@@ -162,13 +162,13 @@ def _judged(
         path = by_name[each.facts.name]
         # an index offers wheels as alternatives: what only two of them together do wrong does not count
         errors = [one for one in each.findings if one.severity == "error" and not one.across]
-        for finding in errors:
-            problems.append(
-                Diagnostic(
-                    f"{path.name}: {finding.code}: {finding.message}",
-                    hint=f"gpuforge audit {path} says how to mend it; --ignore {finding.code}=REASON accepts it",
-                )
+        problems += [
+            Diagnostic(
+                f"{path.name}: {finding.code}: {finding.message}",
+                hint=f"gpuforge audit {path} says how to mend it; --ignore {finding.code}=REASON accepts it",
             )
+            for finding in errors
+        ]
         if each.facts.too_large:
             continue
         with Archive(path) as archive:
