@@ -21,12 +21,14 @@ from gpuforge.cli.planning import (
     missing_status,
     planned,
 )
-from gpuforge.cli.terminal import count, results_console, say
+from gpuforge.cli.terminal import count, result, results_console, say
+from gpuforge.cli.test_jobs import test_jobs
 from gpuforge.cluster.objects import VARIABLE, hidden
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.image_reference import refuse_name
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
+from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, Choice, Selection
@@ -64,8 +66,22 @@ _GITLAB = """\
     - pip install "$GPUFORGE"
   script:
     - eval "$PREPARE"
-    - eval "$BUILD"
+    - eval "$BUILD" --output "dist/$CELL"
   artifacts: {paths: [dist]}
+  parallel:
+    matrix:"""
+_GITLAB_TEST = """\
+
+.gpuforge-test:
+  tags: [$RUNNER]
+  image: docker.io/library/python:$PYTHON-bookworm
+  variables:
+    GPUFORGE: .
+  script:
+    - python -m venv .gpuforge/venv
+    - export PATH="$CI_PROJECT_DIR/.gpuforge/venv/bin:$PATH"
+    - pip install "$GPUFORGE"
+    - eval "$RUN"
   parallel:
     matrix:"""
 
@@ -84,9 +100,9 @@ _PUBLIC = (
 
 
 def labelled(job: Mapping[str, Any], system: str) -> dict[str, Any]:
-    """Return a job with the runner's label in a CI system ("github", "gitlab")."""
-    label = {"runner": RUNNERS[system].get(job["machine"], "self-hosted")}
-    return {name: {**job, **label}[name] for name in ("cell", "runner", *job)}
+    """Return a job with the runner's label in a CI system ("github", "gitlab"), unless it names its own."""
+    first, label = next(iter(job)), RUNNERS[system].get(job["machine"], "self-hosted")
+    return {name: {"runner": label, **job}[name] for name in (first, "runner", *job)}
 
 
 def github(jobs: Sequence[Mapping[str, Any]]) -> str:
@@ -94,9 +110,9 @@ def github(jobs: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps({"include": [labelled(job, "github") for job in jobs]}, separators=(",", ":"))
 
 
-def gitlab(jobs: Sequence[Mapping[str, Any]]) -> str:
+def gitlab(jobs: Sequence[Mapping[str, Any]], template: str) -> str:
     """Return a hidden GitLab job with `parallel: matrix`, to include and extend; its variables are strings."""
-    lines = _GITLAB.splitlines()
+    lines = template.splitlines()
     for entry in jobs:
         pairs = [
             f"{name.upper()}: {json.dumps(_variable_text(value))}"
@@ -127,43 +143,88 @@ def _variable_text(value: str | Sequence[str] | Mapping[str, str] | None) -> str
     callback=errors_as_json,
     help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
 )
+@click.option(
+    "--tests",
+    is_flag=True,
+    help="Print the jobs of [test.matrix], which test the built wheels, instead. gitlab and json have both.",
+)
+@click.option(
+    "--event",
+    type=click.Choice(["release", "pull-request"]),
+    default="release",
+    show_default=True,
+    help="pull-request: one wheel for each CUDA, of the newest Python, and its first test; none on a GPU.",
+)
 @allow_missing
 @pass_call
-def command(call: Call, /, *, path: Path, images: tuple[str, ...], form: str, **chosen: Any) -> int:
+def command(
+    call: Call,
+    /,
+    *,
+    path: Path,
+    images: tuple[str, ...],
+    form: str,
+    tests: bool,
+    event: str,
+    **chosen: Any,
+) -> int:
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it.
 
     The jobs build in containers. This command refuses the same manifests as `gpuforge build --runner docker`, but
     fetches no image: it knows the content of the images from gpuforge's own list.
     """
+    if tests and form in {"gitlab", "json"}:
+        raise click.UsageError(f"--format {form} has the builds and the tests: leave --tests out")
     choice, machine = Choice(**chosen), machine_type()
     made = planned(path, choice, machine, lambda file: places(file, images, machine), call.environ)
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
-    jobs = [job(made, path, item, options) for item in made.selection.cells]
-    selection = made.selection
+    selection, few = made.selection, event == "pull-request"
+    cells = [*{cell.cuda: cell for cell in selection.cells}.values()] if few else selection.cells
+    jobs = [job(made, path, item, options) for item in cells]
+    wheels = {each["cell"]: each["distributions"][0] for each in jobs}
+    further = test_jobs(made, path, cells, wheels, few=few)
     if form == "table":
-        table(jobs, selection)
+        (test_table(further) if tests else table(jobs, selection))
     elif form == "json":
-        left_out = left_out_data(selection.left_out)
-        shown = [labelled(entry, "github") for entry in jobs]
-        click.echo(json.dumps({"schema": 1, "cells": shown, "left_out": left_out}, indent=2))
+        data = {
+            "schema": 1,
+            "cells": [labelled(each, "github") for each in jobs],
+            "tests": [labelled(each, "github") for each in further],
+            "left_out": left_out_data(selection.left_out),
+        }
+        click.echo(json.dumps(data, indent=2))
+    elif form == "github":
+        _warn(selection, further if tests else jobs, form)
+        click.echo(github(further if tests else jobs))
     else:
-        _show_jobs(jobs, selection, form, call.environ)
+        _warn(selection, jobs, form)
+        _show_gitlab(jobs, further)
+    for line in shared_by_jobs(call.environ) if form in MOST_JOBS and not tests else ():
+        say(line)
     return missing_status(selection, allowed=choice.allow_missing)
 
 
-def _show_jobs(
-    jobs: Sequence[dict[str, Any]], selection: Selection, system: str, environ: Mapping[str, str]
-) -> None:
+def _warn(selection: Selection, jobs: Sequence[Mapping[str, Any]], system: str) -> None:
     for reason, cells in left_out_by_reason(selection.left_out).items():
         say(f"left out: {reason}: {', '.join(cells)}")
     if len(jobs) > (most := MOST_JOBS[system]):
         say(
             f"warning: {len(jobs)} jobs, but {system} runs at most {most} of one matrix: use --cuda or --python"
         )
-    click.echo(github(jobs) if system == "github" else gitlab(jobs))
-    for line in shared_by_jobs(environ):
-        say(line)
+
+
+def _show_gitlab(jobs: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]) -> None:
+    """Print GitLab's jobs; raises UsageError for a runner that it cannot select."""
+    several = next((each["runner"] for each in tests if len(each.get("runner", ())) > 1), None)
+    if several:
+        raise UsageError.of(
+            f"[test.matrix] gpu: GitLab's jobs select a runner by one tag, not by {', '.join(several)}",
+            hint="give the runner a tag of its own",
+        )
+    click.echo(gitlab(jobs, _GITLAB))
+    if tests:
+        click.echo(gitlab(tests, _GITLAB_TEST))
 
 
 def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.ExpectedImage]:
@@ -247,6 +308,13 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
     for reason, cells in left_out_by_reason(chosen.left_out).items():
         text = f"left out: {reason}: {', '.join(cells)}"
         console.print(text, style="dim", highlight=False, markup=False)
+
+
+def test_table(jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Print the test jobs for people."""
+    for entry in jobs:
+        result([f"{entry['test']}: {' '.join(entry.get('runner', ()))}\n  {entry['run']}\n"])
+    result([f"{count(len(jobs), 'test job')}\n"])
 
 
 def shared_by_jobs(environ: Mapping[str, str]) -> list[str]:

@@ -34,6 +34,7 @@ class _Tests:
     extras: tuple[str, ...]
     requires: tuple[str, ...]
     command: tuple[str, ...]
+    beside: bool  # the command line names some of `requires`: without a command, the package is imported beside them
     project: Path | None = None
     sources: tuple[str, ...] = ()
 
@@ -65,6 +66,9 @@ class _Tests:
     help="Which releases of what the wheel declares to install: the newest or the oldest ones that it allows.",
 )
 @click.option("--manifest", type=PATH, metavar="FILE", help="Do what [test] of this gpuforge.toml says.")
+@click.option(
+    "--axis", multiple=True, metavar="NAME=VALUE", help="With --manifest: the value of one of its [axes]."
+)
 @pass_call
 def command(
     call: Call,
@@ -72,6 +76,7 @@ def command(
     arguments: tuple[str, ...],
     beside: tuple[Requirement, ...],
     manifest: Path | None,
+    axis: tuple[str, ...],
     gpu: bool,
     requirements: str,
     **rest: Any,
@@ -84,13 +89,13 @@ def command(
     """
     wheels, words = _split(arguments)
     named = tuple(map(str, beside))
-    tests = _Tests(imports=(), requires=named, command=words, **rest)
+    tests = _Tests(imports=(), requires=named, command=words, beside=bool(named), **rest)
     if manifest:
         from gpuforge.manifest.load import load
 
-        tests = _of_manifest(load(manifest), tests)
-    elif named and not words:
-        tests = _Tests(imports=(), requires=named, command=("python", "-c", "pass"), **rest)
+        tests = _of_manifest(_at(load(manifest), axis), tests)
+    elif axis:
+        raise click.UsageError("--axis is for a manifest: add --manifest FILE")
     failed = 0
     for wheel in wheels:
         if not wheel.is_file():
@@ -110,6 +115,20 @@ def _split(arguments: tuple[str, ...]) -> tuple[list[Path], tuple[str, ...]]:
     return [Path(each) for each in arguments[:count]], arguments[count:]
 
 
+def _at(file: ManifestFile, axis: tuple[str, ...]) -> ManifestFile:
+    """Return the manifest with these values of its axes ("torch=2.11"), and the first of each other axis."""
+    from gpuforge.manifest.axes import points
+
+    wanted = {tuple(each.split("=", 1)) for each in axis}
+    found = next((point for point in points(file.data) if wanted <= {*point.values}), None)
+    if found is None:
+        raise UsageError.of(
+            f"--axis {', '.join(axis)}: the manifest has no such combination",
+            hint="; ".join(f"{name}: {', '.join(values)}" for name, values in file.manifest.axes.items()),
+        )
+    return file.at(found)
+
+
 def _of_manifest(file: ManifestFile, given: _Tests) -> _Tests:
     """Return the tests of a manifest; what the command line gives goes first."""
     test = file.manifest.test
@@ -119,6 +138,7 @@ def _of_manifest(file: ManifestFile, given: _Tests) -> _Tests:
         extras=given.extras or tuple(test.extras),
         requires=(*test.requires, *given.requires),
         command=given.command or test.command,
+        beside=given.beside,
         project=file.folder,
         sources=tuple(test.sources),
     )
@@ -134,6 +154,7 @@ def _test(
     from gpuforge.plan import variables
 
     package, cuda = tests.package or _package(wheel), _cuda(wheel)
+    beside = ("python", "-c", f"import {package}") if tests.beside else ()
     python = _python(wheel)
     env = dict(environ)
     shared = folder / "shared" / "out" / "wheels" if tests.requires and not oldest else None
@@ -166,7 +187,7 @@ def _test(
         imports=tests.imports,
         stub=not gpu,
         requires=tests.requires,
-        command=tests.command,
+        command=tests.command or beside,
     )
     work = folder / "test"
     hidden = variables.test(environ, "pip", environ.get("PATH", os.defpath), gpu=gpu)

@@ -294,6 +294,28 @@ def linkage(data: Raw) -> Iterator[Problem]:
         )
 
 
+def minors(data: Raw) -> Iterator[Problem]:
+    """Yield CUDA releases to test with for which there is no wheel, or whose libraries no wheel takes from PyPI."""
+    tests = table(table(data, "test"), "matrix")
+    majors = {major_of(key) for key, _ in toolkits_of(data)}
+    linkage = table(data, "cuda").get("linkage", "pip")
+    for index, minor in texts_of(tests.get("minors")):
+        at: KeyPath = ("test", "matrix", "minors", index)
+        if linkage != "pip":
+            yield Problem(
+                at,
+                f'[test.matrix] minors works with [cuda] linkage = "pip" only: {quote(str(linkage))} installs no '
+                "libraries of CUDA",
+                "remove it",
+            )
+        elif re.fullmatch(r"[0-9]{1,4}\.[0-9]+", minor) and major_of(minor) not in majors:
+            yield Problem(
+                at,
+                f"[test.matrix] minors: no wheel is for CUDA {major_of(minor)}",
+                "the manifest has CUDA " + ", ".join(map(str, sorted(majors))) if majors else "remove it",
+            )
+
+
 def _version_table(key: str) -> str:
     return f'[cuda."{key}"]' if "." in key else f"[cuda.{key}]"
 
@@ -481,7 +503,8 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     """
     for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders):
         yield from check(data)
-    for check in (without, toolkits, architectures, linkage, object_problems, kernels_wheels, labels, front):
+    others = (toolkits, architectures, linkage, minors, object_problems, kernels_wheels, labels, front)
+    for check in (without, *others):
         yield from check(data)
     if folder is not None:
         yield from files(data, folder)

@@ -308,6 +308,10 @@ ToolkitVersion = Annotated[
         r"^[0-9]+\.[0-9]+$",
     ),
 ]
+Driver = Annotated[
+    str,
+    Form("a version of the driver", 'such as "580" or "535.104.05"', r"^[0-9]{3,4}(\.[0-9]+){0,2}$"),
+]
 Architecture = Annotated[
     str,
     Form(

@@ -550,6 +550,38 @@ class Wheel(Table):
         return None if self.size_limit is None else size_in_bytes(self.size_limit)
 
 
+class GpuRunner(Table):
+    """A CI runner with a GPU that tests the wheels of a release."""
+
+    runner: Annotated[tuple[forms.Text, ...], OneOrMany, Field(min_length=1)] = Field(
+        examples=[["self-hosted", "gpu"]]
+    )
+    """Its labels; on GitLab one, its tag."""
+    driver: forms.Driver | None = Field(default=None, examples=["580"])
+    """Version of its driver. Wheels whose CUDA needs a newer one are not tested there."""
+
+
+class TestMatrix(Table):
+    """Further tests of the built wheels, as CI jobs of `gpuforge matrix`; `build` tests with the newest releases.
+
+    There is a test for each of `requirements` and `minors`, without a GPU and on each of `gpu`. A pull request gets the
+    first test of a few wheels, and no runner with a GPU, as whoever opens one could run code there.
+    """
+
+    __test__ = False
+
+    requirements: Annotated[tuple[Literal["oldest", "newest"], ...], Distinct] = Field(
+        default=(), examples=[["oldest", "newest"]]
+    )
+    """Which releases that the wheel allows of what it declares are installed."""
+    minors: Annotated[tuple[forms.ToolkitVersion, ...], Distinct] = Field(
+        default=(), examples=[["13.0", "13.1"]]
+    )
+    """CUDA releases whose libraries are installed from PyPI (`cuda-toolkit==13.1.*`), for the wheels of their major;
+    with `[cuda] linkage = "pip"`."""
+    gpu: tuple[GpuRunner, ...] = Field(default=(), examples=[[{"runner": "gpu", "driver": "580"}]])
+
+
 class Test(Table):
     """How each built wheel is tested, in an environment of its own.
 
@@ -583,6 +615,7 @@ class Test(Table):
     command: tuple[str, ...] = Field(default=(), examples=[["pytest", "-q", "{project}/tests"]])
     """The command, as a list of words; no shell is involved. `{project}` is a copy of the source tree that the wheel
     was built from. Default: the wheel is only imported."""
+    matrix: TestMatrix = Field(default_factory=TestMatrix)
 
 
 class Ignore(Table):

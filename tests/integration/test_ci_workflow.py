@@ -143,6 +143,26 @@ def step(given: dict[str, str], folder: Path, **env: str) -> subprocess.Complete
     return subprocess.run(shell, env=env, cwd=folder, capture_output=True, text=True, check=False)
 
 
+def test_gitlab_plans_jobs_that_its_schema_accepts(tmp_path: Path) -> None:
+    """The commands of the job `plan`; the first one, which installs gpuforge, is left out."""
+    manifest = tmp_path / "gpuforge.toml"
+    shutil.copytree(ROOT / "recipes" / "saxpy", tmp_path, dirs_exist_ok=True)
+    tests = '[test.matrix]\nrequirements = ["oldest"]\n[[test.matrix.gpu]]\nrunner = "gpu"\n'
+    text = re.sub(r"(?m)^python = .*", 'python = ["3.11", "3.13"]', manifest.read_text())
+    manifest.write_text(f"{text}\n{tests}")
+    _, *commands = yaml.safe_load(workflow("gitlab").read_text())["plan"]["script"]
+    for tag in ("v1", ""):
+        done = step({"run": "\n".join(commands)}, tmp_path, CI_COMMIT_TAG=tag)
+        assert done.returncode == 0, done.stderr
+        jobs = yaml.safe_load((tmp_path / "wheels.yml").read_text())
+        assert {"wheels", "audit", "tests"} < jobs.keys()
+        runners = {each["RUNNER"] for each in jobs[".gpuforge-test"]["parallel"]["matrix"]}
+        assert ("gpu" in runners) == bool(tag)
+        command = [tool("check-jsonschema"), "--builtin-schema", "vendor.gitlab-ci", tmp_path / "wheels.yml"]
+        checked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout
+
+
 def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,7 +49,9 @@ def test_the_oldest_and_the_newest_that_a_wheel_declares(
         assert f"\nnumpy {version}\n" in log
         assert ("with numpy 1.26.0, `import demo` works" in output) == (which == "oldest")
     assert run(["test", str(made), "--requirements", "oldest", "--with", "numpy>=2"]) == 0
-    assert "with numpy 2.0.0, `import demo` works" in capfd.readouterr().out
+    output = capfd.readouterr().out
+    assert "with numpy 2.0.0, `import demo` works" in output
+    assert "python -c 'import demo': passed" in output
     assert run(["test", str(made), "--requirements", "oldest", "--with", "numpy>=2.2"]) == 1
     assert f"the oldest of what {made.name} declares cannot be installed: Because " in capfd.readouterr().err
 
@@ -93,3 +99,31 @@ def test_the_tests_of_a_manifest(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert status == 0, log
     assert "python tests/check.py: passed" in output
     assert "['tests']\n" in log
+
+
+@pytest.mark.network
+def test_a_job_of_the_matrix_tests_a_wheel(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command, in a folder with the wheel where the workflow puts it; torch's and numpy's releases are an axis."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    program = "import demo, packaging; assert packaging.__version__ == '{pack}'"
+    (tmp_path / "gpuforge.toml").write_text(
+        'schema = 1\n[package]\nname = "demo"\npython = ["3.11"]\n[build]\ncuda = false\n'
+        '[toolchains.host]\ncompiler = "g++"\n[axes]\npack = ["24.1", "25.0"]\n[wheel]\nspans = ["pack"]\n'
+        f'[test]\nrequires = ["packaging=={{pack}}"]\ncommand = ["python", "-c", "{program}"]\n'
+        '[test.matrix]\nrequirements = ["oldest"]\n'
+    )
+    assert run(["matrix", "--image", "bookworm", "--format", "github", "--tests"]) == 0
+    jobs = json.loads(capfd.readouterr().out)["include"]
+    assert [job["test"].rpartition("x86_64-")[2] for job in jobs] == ["pack24.1-oldest", "pack25.0-oldest"]
+    folder = tmp_path / "dist" / jobs[0]["cell"]
+    folder.mkdir(parents=True)
+    wheel(tmp_path, "import numpy\n", "numpy>=1.26", "packaging>=23").rename(
+        folder / "demo-1.0-cp311-cp311-linux_x86_64.whl"
+    )
+    for job in jobs:
+        done = subprocess.run(["sh", "-c", job["run"]], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert f"with numpy 1.26.0, packaging {job['test'].split('-')[-2][4:]}, `import demo`" in done.stdout

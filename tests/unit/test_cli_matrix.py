@@ -40,6 +40,48 @@ def test_output(
     golden.hold(f"matrix/{form}.txt", found)
 
 
+TEST_MATRIX = """
+[test.matrix]
+requirements = ["oldest", "newest"]
+minors = ["13.1"]
+[[test.matrix.gpu]]
+runner = ["self-hosted", "gpu"]
+driver = "535"
+[[test.matrix.gpu]]
+runner = "new"
+"""
+
+
+def test_tests_of_the_wheels(
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA 13 needs a newer driver than 535, and a pull request gets no GPU."""
+    monkeypatch.chdir(recipe(add=TEST_MATRIX + '[wheel]\nimage = "bookworm"\n').folder.parent)
+    found = ""
+    for event in ("release", "pull-request"):
+        assert run(["matrix", "recipe", "--python", "3.13", "--tests", "--event", event]) == 0
+        found += f"--- {event}\n{capsys.readouterr().out}"
+    golden.hold("matrix/tests.txt", found)
+    assert run(["matrix", "recipe", "--format", "gitlab"]) == 2
+    assert "GitLab's jobs select a runner by one tag, not by self-hosted, gpu" in capsys.readouterr().err
+    assert run(["matrix", "recipe", "--format", "gitlab", "--cuda", "13"]) == 0
+    jobs = yaml.safe_load(capsys.readouterr().out)[".gpuforge-test"]["parallel"]["matrix"]
+    assert run(["matrix", "recipe", "--format", "github", "--cuda", "13", "--tests"]) == 0
+    on_github = json.loads(capsys.readouterr().out)["include"]
+    assert [job["RUN"] for job in jobs] == [job["run"] for job in on_github]
+    assert {tuple(job["runner"]) for job in on_github if "--gpu" in job["run"]} == {("new",)}
+
+
+def test_a_pull_request_builds_one_wheel_for_each_cuda(
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(recipe().folder)
+    assert run(["matrix", folder, "--image", "bookworm", "--event", "pull-request", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [job["cell"] for job in found["cells"]] == ["cp313-cu12.4-x86_64", "cp313-cu13.0-x86_64"]
+    assert found["tests"] == []
+
+
 def test_github_reads_one_line_of_json(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", str(recipe().folder), "--format", "github", "--image", "bookworm"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
