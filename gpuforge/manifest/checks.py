@@ -297,18 +297,19 @@ def linkage(data: Raw) -> Iterator[Problem]:
 def minors(data: Raw) -> Iterator[Problem]:
     """Yield CUDA releases to test with for which there is no wheel, or whose libraries no wheel takes from PyPI."""
     tests = table(table(data, "test"), "matrix")
-    majors = {major_of(key) for key, _ in toolkits_of(data)}
+    version = r"[0-9]{1,4}(\.[0-9]{1,4})?"
+    majors = {major_of(key) for key, _ in toolkits_of(data) if re.fullmatch(version, key)}
     linkage = table(data, "cuda").get("linkage", "pip")
     for index, minor in texts_of(tests.get("minors")):
         at: KeyPath = ("test", "matrix", "minors", index)
-        if linkage != "pip":
+        if isinstance(linkage, str) and linkage in {"bundle", "system", "static"}:
             yield Problem(
                 at,
-                f'[test.matrix] minors works with [cuda] linkage = "pip" only: {quote(str(linkage))} installs no '
+                f'[test.matrix] minors works with [cuda] linkage = "pip" only: {quote(linkage)} installs no '
                 "libraries of CUDA",
                 "remove it",
             )
-        elif re.fullmatch(r"[0-9]{1,4}\.[0-9]+", minor) and major_of(minor) not in majors:
+        elif re.fullmatch(version, minor) and major_of(minor) not in majors:
             yield Problem(
                 at,
                 f"[test.matrix] minors: no wheel is for CUDA {major_of(minor)}",
