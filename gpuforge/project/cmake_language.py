@@ -91,6 +91,7 @@ _HERE: Mapping[str, Values] = {
     **dict.fromkeys((*_ELSEWHERE, "CMAKE_CROSSCOMPILING"), ("",)),
     **dict.fromkeys(("UNIX", "LINUX", "PROJECT_IS_TOP_LEVEL"), ("1",)),
     "CMAKE_SYSTEM_NAME": ("Linux",),
+    "CMAKE_SYSTEM_PROCESSOR": ("x86_64", "aarch64"),
     "CMAKE_CUDA_COMPILER": ("nvcc",),
     "CMAKE_CUDA_COMPILER_ID": ("NVIDIA",),
     "CMAKE_CUDA_ARCHITECTURES": (None,),  # gpuforge defines it in each build

@@ -101,8 +101,8 @@ class Project:
 def look(root: Path) -> Project:
     """Read the project in a folder."""
     files = Files(root)
-    script = setup_script.read(files)
     table = Pyproject(files)
+    script = setup_script.read(files, metadata.own_backend(files, table))
     built = metadata.backend(table, script)
     source = cmake.Source(files, _cmake_folder(files, built, script)) if built.cmake is not None else None
     return Project(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.carriers import linked_frameworks
 from gpuforge.cuda.version import numbers_of
@@ -85,7 +86,8 @@ def _unmet(project: Project) -> Iterator[Import]:
     for each in project.script.imports:
         folders = project.files.modules.get(each.module, ())  # beside setup.py, or in a folder that it names
         is_own = any(folder.rpartition("/")[2] in named for folder in folders)
-        is_needed = not each.optional or each.module in frameworks
+        is_declared = canonicalize_name(each.module) in project.backend.requires
+        is_needed = (not each.optional or each.module in frameworks) and not is_declared
         if is_needed and not is_own and each.module not in {*of_setuptools, "wheel", "pip"}:
             yield each
 

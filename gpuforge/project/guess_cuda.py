@@ -46,7 +46,9 @@ def _cuda(project: Project) -> Iterator[Guess | Note]:
     lacking = {seen.text: seen.where for seen in reversed(project.cmake.static) if is_lacking(seen.text)}
     for name, where in lacking.items():
         yield Note(_CUDA, because("static", where, name=name))
-    for index, (major, toolkit, reason) in enumerate(_toolkits(project)):
+    toolkits = list(_toolkits(project))
+    yield from (each for each in toolkits if isinstance(each, Note))
+    for index, (major, toolkit, reason) in enumerate(t for t in toolkits if not isinstance(t, Note)):
         table = ("cuda", str(major))
         yield Guess(table, "toolkit", toolkit, (reason,))
         yield from _own_archs(project, table) if index == 0 else ()
@@ -95,8 +97,8 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
     yield from sorted((name, reason) for name, reason in found.items() if name not in OF_EVERY_TOOLKIT)
 
 
-def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
-    """Yield the toolkits to build with."""
+def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason] | Note]:
+    """Yield the toolkits to build with, and a note if none has all architectures of the project."""
     majors, reason = _majors(project)
     asking = [use for use in project.cmake.uses if use.version]
     least = max(asking, key=lambda use: Version(use.version), default=None)
@@ -107,7 +109,11 @@ def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
         gone = [each for each in demanded.values() if not {each.arch, *each.ptx} <= known]
         newer = least and toolkit != _of_major(major, None)
         why = because("toolkit-at-least", least.where, version=least.version) if least and newer else reason
-        if not gone or len(usable) == 1:
+        if not gone:
+            yield major, toolkit, why
+        elif len(usable) == 1:
+            what = ", ".join(dict.fromkeys(each.arch.sm for each in gone))
+            yield Note(_CUDA, because("archs-refused", gone[0].where, what=what, toolkit=toolkit))
             yield major, toolkit, why
         elif major == min(usable):
             yield major, toolkit, because("archs-gone", gone[0].where, what=gone[0].text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -124,6 +125,20 @@ class Backend:
     cmake: str | None  # the folder of its CMakeLists.txt
     defined: Mapping[str, str | None]  # CMake's variables that it sets; None: unknown
     py_api: Seen | None = None  # scikit-build-core's wheel.py-api
+
+
+def own_backend(files: Files, table: Pyproject) -> list[str]:
+    """Return the Python files of a backend that is in the project itself (PEP 517, "In-tree build backends")."""
+    named = table.get("build-system", "build-backend")
+    module = named.partition(":")[0].partition(".")[0] if isinstance(named, str) else ""
+    folders = [posixpath.normpath(seen.text) for seen in table.texts("build-system", "backend-path")]
+    places = [posixpath.normpath(posixpath.join(folder, module)) for folder in folders if module]
+    return sorted(
+        name
+        for name in files.names
+        for place in places
+        if name == f"{place}.py" or (name.startswith(f"{place}/") and name.endswith(".py"))
+    )
 
 
 def backend(table: Pyproject, script: Script) -> Backend:

@@ -85,12 +85,16 @@ class Script:
     texts: list[Seen] = field(default_factory=list)  # all short ones
 
 
-def read(files: Files) -> Script:
-    """Parse setup.py and the modules that help it; nothing is noted of a file that Python cannot parse."""
+def read(files: Files, backend: Iterable[str] = ()) -> Script:
+    """Parse setup.py, the modules that help it, and those of the project's own build `backend`.
+
+    Nothing is noted of a file that Python cannot parse.
+    """
     script = Script()
     main = _reader(files, NAME, script)
     readers = [main] if main else []
-    readers += filter(None, (_reader(files, name, script) for name in (main.helpers() if main else ())))
+    others = (*(main.helpers() if main else ()), *backend)
+    readers += filter(None, (_reader(files, name, script) for name in others))
     for reader in readers:
         reader.note()
     return script

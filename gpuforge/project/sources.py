@@ -14,7 +14,8 @@ from gpuforge.toolkits.providers import pypi
 _CODE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".pyx", ".pxd", ".cu")
 _FORTRAN = (".f90", ".f", ".f95", ".f03")
 _INCLUDE = r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./+-]{1,200})[>\"]"
-_KERNEL = r"\b__global__\b|<<<"
+# A kernel, or the headers of templates that become kernels.
+_KERNEL = r"\b__global__\b|<<<|^[ \t]*#[ \t]*include[ \t]*[<\"](?:cutlass|cute|cub|thrust)/"
 _LIBRARY = r"[\"'](lib[a-zA-Z_]{2,40}\.so(?:\.\d{1,4}){0,3})[\"']"
 _PRAGMA = r"^[ \t]*(?:#[ \t]*pragma[ \t]+|!\$)(acc\b|omp[ \t]+(?:target|declare[ \t]+target))"
 _MESON_CUDA = (

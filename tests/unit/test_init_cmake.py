@@ -175,6 +175,7 @@ def test_a_folder_named_as_an_option_is_read_under_it(
             True,
         ),
         (f"if(APPLE)\n{NATIVE}endif()\n", {}, False),
+        (f'if(${{CMAKE_SYSTEM_PROCESSOR}} MATCHES "ppc64")\n{NATIVE}endif()\n', {}, False),
         ('option(DEMO_FAST "compile with -march=native" OFF)\n', {}, False),
     ],
 )

@@ -45,6 +45,34 @@ def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path) -> None:
     assert "gpu-computed" in found.notes
 
 
+@pytest.mark.parametrize("header", ["cutlass/gemm/device/gemm.h", "thrust/sort.h", "cub/cub.cuh"])
+def test_templates_of_cuda_become_kernels(tmp_path: Path, header: str) -> None:
+    files = {"setup.py": TORCH + 'CUDAExtension("demo._c", ["k.cu"])', "k.cu": f"#include <{header}>\n"}
+    assert drafted(tmp_path, files).keys["cuda.13.archs"] == "common"
+
+
+def test_architectures_that_the_only_toolkit_refuses_are_asked_for(tmp_path: Path) -> None:
+    flags = '["-gencode", "arch=compute_70,code=sm_70", "-gencode", "arch=compute_90,code=sm_90"]'
+    script = f'{TORCH}import torch\nCUDAExtension("demo._c", ["k.cu"], nvcc={flags})'
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
+    assert found.notes["archs-refused"] == {"what": "sm_70", "toolkit": "13.0"}
+    assert found.keys["cuda.13.archs"] == ("90",)
+
+
+def test_a_backend_in_the_project_itself_is_read(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": '[build-system]\nrequires = ["hatchling"]\n'
+        'build-backend = "packager.pep517"\nbackend-path = ["."]\n',
+        "packager/build.py": 'import hatchling.build\ndef build():\n    subprocess.run(["cmake", "cpp"])\n',
+        "cpp/CMakeLists.txt": 'option(USE_CUDA "x" OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n',
+        "cpp/k.cu": KERNEL,
+    }
+    found = drafted(tmp_path, files)
+    assert found.notes["cmake-switch"]["option"] == "USE_CUDA"
+    assert "import-unknown" not in found.notes
+    assert found.keys["build.requires"] == ("cmake",)
+
+
 def test_kernels_that_an_sdist_lacks_are_asked_for(tmp_path: Path) -> None:
     script = 'CUDAExtension("demo._c", ["csrc/k.cu", "csrc/here.cu"], nvcc=["arch=compute_90,code=sm_90"])'
     found = drafted(tmp_path, {"setup.py": TORCH + script, "csrc/here.cu": "int f() { return 1; }\n"})
