@@ -14,8 +14,8 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from .given import HostArray, given_value, host_array
 from .host_access import reads_only
+from .signature import HostArray, given_value, host_array
 
 
 class DeviceCopies:

@@ -25,7 +25,7 @@ from typing import Any
 
 from . import cpu
 from .cache import CacheKey, KernelCache
-from .given import host_array
+from .signature import host_array
 
 SIZES = (1 << 8, 1 << 11, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
 _BUDGET = 1.0  # seconds; a size that would take longer than the rest is not measured

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .given import HostArray, refuse_gaps
-from .signature import QUALIFIER, Parameter
+from .signature import QUALIFIER, HostArray, Parameter, refuse_gaps
 
 
 def pointee_of(array: HostArray) -> int:

@@ -120,7 +120,7 @@ class KernelSet:
 
         from .backends import owner_of
         from .driver import opened_driver
-        from .given import context_handle
+        from .signature import context_handle
 
         owner = owner_of(context)
         if context is not None and not owner:
@@ -197,7 +197,7 @@ class KernelSet:
         from . import layout
         from .backends import Request, owner_of
         from .decide import find, is_absent, load, reasons
-        from .given import context_handle, device_number
+        from .signature import context_handle, device_number
         from .values import Origin
 
         owner, device = owner_of(context), device_number(device)

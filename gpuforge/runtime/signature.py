@@ -1,4 +1,4 @@
-"""The kernels of a module, by name and by type: finds the one that a caller means, and judges its arguments.
+"""The kernels of a module, by name and by type, and what callers pass for their parameters, for all back ends.
 
 Types are C++'s, "const float *", from a kernel's mangled name. Those of a kernel with `extern "C"` are "": only the
 number and sizes of its arguments can be judged.
@@ -6,9 +6,14 @@ number and sizes of its arguments can be judged.
 
 from __future__ import annotations
 
+import ctypes
+import math
+import operator
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Optional
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import c_int, c_int64, c_uint8, c_uint64, c_void_p
+from typing import Any, NamedTuple, Optional
 
 POINTER = 8  # bytes
 QUALIFIER = r"\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*"
@@ -298,3 +303,505 @@ def _described(given: Given) -> str:
         name = _NAMES.get(dtype, given.dtype).rstrip("_") if dtype else "unknown type"
         return f"an array of {name} ({given.type})"
     return given.type
+
+
+FREED = "the memory was freed, by the end of its `with` statement or by `free`"
+LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
+DEFAULT = (0, LEGACY)
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: the default stream of the calling thread
+
+_MOST = (1 << 31) - 1  # of a grid's first axis, with CUDA; no back end has more
+_MOST_BYTES = (1 << 62) - 1
+_KINDS = {
+    **dict.fromkeys("bhilqcu", "i"),
+    **dict.fromkeys("BHILQ", "u"),
+    **dict.fromkeys("fdg", "f"),
+    "?": "b",
+}  # of ctypes' `_type_`
+_SWAPPED = "is not in the byte order of this machine"
+_known: dict[type, Given] = {}  # by type: those that were used
+
+
+def refusal(value: Any, spelled: str = "") -> str:
+    """Return why a value is neither a number nor an array; `spelled` is a Python number as the parameter's type."""
+    kind = type(value).__name__
+    if isinstance(value, (bool, int, float, complex)):
+        return f"a Python {kind} has no C type: write {spelled or _examples(value)}"
+    if value is None:
+        return "None has no C type: write ctypes.c_void_p(None) for a null pointer"
+    if isinstance(value, type):
+        return f"{value.__name__} is a type: pass a value of it"
+    if isinstance(value, str):
+        return "a str is not an array: pass its bytes, as bytearray(text, 'utf-8') or by upload"
+    if isinstance(value, (list, tuple, range, set, frozenset, dict)):
+        return f"a {kind} is not an array: pass numpy.array(values, dtype='float32') or the like"
+    if hasattr(type(value), "__array__"):
+        return f"{kind} does not show its memory: pass numpy.ascontiguousarray(value), and keep that array"
+    return f"a kernel takes numbers of ctypes or NumPy and arrays, not {kind}"
+
+
+def _examples(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"ctypes.c_bool({value}), numpy.bool_({value}) or the like"
+    if isinstance(value, int):
+        text = str(value) if -(1 << 63) <= value < 1 << 64 else "…"
+        return f"ctypes.c_int({text}), numpy.{'uint64' if value >= 0 else 'int64'}({text}) or the like"
+    if isinstance(value, float):
+        return f"ctypes.c_float({value}), numpy.float32({value}) or the like"
+    return f"numpy.complex64({value}), or a ctypes.Structure of two floats, or the like"
+
+
+def type_name(kind: type) -> str:
+    if issubclass(kind, (ctypes._SimpleCData, ctypes._Pointer, ctypes.Array)):
+        return f"ctypes.{kind.__name__}"
+    package = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if package in {"builtins", "__main__"} else f"{package}.{kind.__qualname__}"
+
+
+def is_scalar(kind: type) -> bool:
+    return kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes")
+
+
+def given_value(value: Any) -> Given | None:
+    """Return a value that is passed as it is, None for another; raises TypeError for a number that C does not have."""
+    kind = type(value)
+    found = _known.get(kind)
+    if found is None:
+        found = _given_of(kind, value)
+        if found is not None:
+            _known[kind] = found
+    return found
+
+
+def whole(value: Any) -> int:
+    """Return a whole number of ctypes or NumPy, or a character's code."""
+    number = value.value if isinstance(value, ctypes._SimpleCData) else value
+    return ord(number) if isinstance(number, (bytes, str)) else int(number)
+
+
+def given_address(kind: type) -> Given:
+    return Given("address", "", POINTER, type_name(kind))
+
+
+def given_array(kind: type, dtype: str) -> Given:
+    return Given("array", dtype, POINTER, type_name(kind))
+
+
+def _given_of(kind: Any, value: Any) -> Given | None:
+    if is_scalar(kind):
+        dtype = value.dtype
+        if dtype.kind not in "biufc" or not dtype.isnative:
+            raise TypeError(
+                f"{type_name(kind)} is not a type that a kernel can have; write a ctypes.Structure for a struct"
+            )
+        return Given("scalar", dtype.str, dtype.itemsize, type_name(kind))
+    if not issubclass(kind, (ctypes._SimpleCData, ctypes._Pointer, ctypes.Structure, ctypes.Union)):
+        return None
+    problem = _problem_of(kind)
+    if problem:
+        raise TypeError(f"{kind.__name__} {problem}")
+    if issubclass(kind, ctypes._SimpleCData):
+        if kind._type_ in {"P", "z", "Z"}:
+            return given_address(kind)
+        return Given("scalar", _dtype(kind), ctypes.sizeof(kind), type_name(kind))
+    if issubclass(kind, ctypes._Pointer):
+        dtype = _dtype(kind._type_)
+        return given_array(kind, dtype) if dtype else given_address(kind)
+    return Given("struct", "", ctypes.sizeof(kind), type_name(kind))
+
+
+def _problem_of(kind: Any) -> str:
+    if issubclass(kind, ctypes._SimpleCData):
+        if kind._type_ == "O":
+            return "is a Python object, not a number of C"
+        orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
+        native, swapped = (
+            orders if sys.byteorder == "little" else reversed(orders)
+        )  # the same for single bytes
+        is_swapped = swapped is not None and swapped is not native and issubclass(kind, swapped)
+        return _SWAPPED if is_swapped else ""
+    if issubclass(kind, ctypes.Array):
+        return _problem_of(kind._type_)
+    if not issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        return ""
+    if hasattr(kind, "_swappedbytes_"):
+        return _SWAPPED
+    if not ctypes.sizeof(kind):
+        return "has no fields"
+    parts = [field[1] for base in kind.__mro__ for field in base.__dict__.get("_fields_", ())]
+    return next((f"has a field that {problem}" for problem in map(_problem_of_field, parts) if problem), "")
+
+
+def _problem_of_field(kind: Any) -> str:
+    if issubclass(kind, (ctypes.c_char_p, ctypes.c_wchar_p)):
+        return "points to text of Python, which must not change: use ctypes.c_void_p"
+    return _problem_of_field(kind._type_) if issubclass(kind, ctypes.Array) else _problem_of(kind)
+
+
+def _dtype(kind: Any) -> str:
+    code = getattr(kind, "_type_", "")
+    letter = _KINDS.get(code, "") if isinstance(code, str) else ""
+    return f"{'<' if sys.byteorder == 'little' else '>'}{letter}{ctypes.sizeof(kind)}" if letter else ""
+
+
+def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
+    if type(dim) is int and 0 < dim <= _MOST:
+        return dim, 1, 1
+    numbers = [_whole(number) for number in (dim if isinstance(dim, (tuple, list)) else (dim,))]
+    if None in numbers or not 1 <= len(numbers) <= 3:
+        raise TypeError(f"a {what} is one to three whole numbers, not {_shown(dim)}")
+    for axis, number in zip("xyz", numbers):
+        if number < 1:
+            raise ValueError(
+                f"{what} {_shown(dim)}: its axis {axis} is {_shown(number)}, and the least is 1; launch nothing if "
+                "there is nothing to do"
+            )
+        if number > _MOST:
+            raise ValueError(
+                f"{what} {_shown(dim)}: its axis {axis} is more than 2^31-1, the most of any back end"
+            )
+    x, y, z = numbers + [1] * (3 - len(numbers))
+    return x, y, z
+
+
+def launch_size(
+    grid: Any, block: Any, shared: Any, cluster: Any = None
+) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
+    if cluster is not None:
+        three(cluster, "cluster")
+    return three(grid, "grid"), three(block, "block"), size_of("shared", shared)
+
+
+def size_of(what: str, size: Any) -> int:
+    number: int | None = _whole(size)
+    if number is None:
+        raise TypeError(f"{what} is a whole number of bytes, not {_shown(size)}")
+    if number < 0:
+        raise ValueError(f"{what} is a number of bytes, and {_shown(size)} is negative")
+    if number > _MOST_BYTES:
+        raise ValueError(f"{what} is more bytes than there can be: {_shown(size)}")
+    return number
+
+
+def _whole(number: Any) -> Any:
+    if isinstance(number, bool):
+        return None
+    try:
+        return operator.index(number)
+    except TypeError:
+        return None
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no int of more than 4,300 digits
+        return "a very large number"
+    return text if len(text) <= 60 else f"{text[:50]}…"
+
+
+def stream_handle(stream: Any) -> int:
+    """Return the CUstream of None, a number, or another library's stream; raises TypeError, ValueError.
+
+    https://nvidia.github.io/cuda-python/cuda-core/latest/interoperability.html is the protocol of `__cuda_stream__`.
+    """
+    if stream is None:
+        return 0
+    number = _whole(stream)
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        _, number = protocol() if callable(protocol) else protocol
+    elif number is None:
+        handles = (getattr(stream, name, None) for name in ("ptr", "cuda_stream", "handle", "value"))
+        number = next((handle for handle in handles if handle is not None), None)
+    if number is None or isinstance(stream, bool):
+        raise TypeError(
+            f"a stream is a number or has __cuda_stream__, and {type(stream).__name__} is neither"
+        )
+    if int(number) < 0:
+        raise ValueError(f"a stream is a CUstream, and {int(number)} is negative")
+    return int(number)
+
+
+def context_handle(context: Any, current: Callable[[], int] = lambda: 0) -> int:
+    """Return the CUcontext that a caller gives, for "current" what a function returns, 0 for none."""
+    if isinstance(context, str) and context == "current":
+        return current()
+    found = getattr(context, "handle", context)
+    found = getattr(found, "value", found)  # ctypes
+    try:
+        return int(found or 0)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f'a context is "current", a CUcontext as a number, or an object with a handle, not {context!r}'
+        ) from None
+
+
+def device_number(device: Any) -> int | None:
+    number: int | None = _whole(device)
+    if device is not None and number is None:
+        raise TypeError(f"a device is a number, not {_shown(device)}")
+    return number
+
+
+_REACHABLE = {1, 3, 11}  # DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost
+_READ_ONLY, _IS_COPIED = 1, 2  # DLPACK_FLAG_BITMASK_…
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}  # DLDataTypeCode
+_BUFFER_KINDS = {
+    **dict.fromkeys("bhilqn", "i"),
+    **dict.fromkeys("BHILQN", "u"),
+    **dict.fromkeys("efdg", "f"),
+    "?": "b",
+    **dict.fromkeys(("Zf", "Zd", "Zg"), "c"),
+}  # of `struct` and PEP 3118
+_WORDS = {"i": "int", "u": "uint", "f": "float", "c": "complex", "b": "bool"}
+_CONTENTS = {
+    "O": "Python objects, of which a kernel would see the addresses: convert it, as by .astype('float32')",
+    **dict.fromkeys("SUT", "text: pass its bytes, as an array of uint8"),
+    **dict.fromkeys("mM", "times: pass .view('int64')"),
+}
+_IMMUTABLE = {"jax", "jaxlib"}  # whose arrays never change, and DLPack does not say so
+_FULL_RO = 0x11C  # PyBUF_FULL_RO: whatever its form, and read-only
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", c_void_p), ("device_type", c_int), ("device_id", c_int), ("ndim", c_int), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(c_int64)),
+        ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64),
+    )  # fmt: skip
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (  # the head of DLManagedTensorVersioned
+        ("version", c_uint64), ("context", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", DLTensor),
+    )  # fmt: skip
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (  # Py_buffer; https://docs.python.org/3/c-api/buffer.html
+        ("buf", c_void_p), ("obj", c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+        ("readonly", c_int), ("ndim", c_int),
+        *((name, c_void_p) for name in ("format", "shape", "strides", "suboffsets", "internal")),
+    )  # fmt: skip
+
+
+def _of_python(name: str, result: Any, *types: Any) -> Any:
+    """Return a function of Python's own: the attributes of `pythonapi` are shared with every other package."""
+    return ctypes.PYFUNCTYPE(result, *types)((name, ctypes.pythonapi))
+
+
+_pointer_of = _of_python("PyCapsule_GetPointer", c_void_p, ctypes.py_object, ctypes.c_char_p)
+_is_valid = _of_python("PyCapsule_IsValid", c_int, ctypes.py_object, ctypes.c_char_p)
+_get_buffer = _of_python("PyObject_GetBuffer", c_int, ctypes.py_object, c_void_p, c_int)
+_release_buffer = _of_python("PyBuffer_Release", None, c_void_p)
+
+
+def refuse_gaps(array: Any, shape: Sequence[int], strides: Sequence[int], step: int) -> None:
+    """Raise ValueError unless the elements fill one block of memory, in any order of the axes."""
+    if 0 in shape:
+        return
+    given = tuple(strides)
+    for stride, count in sorted(zip(given, shape)):
+        if count == 1:
+            continue
+        if stride != step:
+            raise ValueError(
+                f"{type(array).__name__} of shape {tuple(shape)} with strides {given} is not contiguous, and a kernel "
+                "only gets its address: pass a contiguous copy (ascontiguousarray of NumPy and CuPy, contiguous of "
+                "torch). If the kernel takes the strides as arguments, pass the address as ctypes.c_void_p"
+            )
+        step *= count
+
+
+def tensor_of(capsule: object) -> DLTensor:
+    return DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
+
+
+def address_of(array: object, tensor: DLTensor) -> int:
+    if tensor.strides:  # NULL: contiguous
+        refuse_gaps(array, tensor.shape[: tensor.ndim], tensor.strides[: tensor.ndim], 1)
+    return int((tensor.data or 0) + tensor.byte_offset)
+
+
+def _writable_tensor_of(array: Any) -> tuple[object, DLTensor, bool]:
+    """Return an array's capsule, the array in it, and whether it may be written; before DLPack 1.0 it may."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0), copy=False)
+    except TypeError:  # its library is older
+        capsule = array.__dlpack__()
+    if not _is_valid(capsule, b"dltensor_versioned"):
+        return capsule, tensor_of(capsule), True
+    managed = _Versioned.from_address(_pointer_of(capsule, b"dltensor_versioned"))
+    return capsule, managed.tensor, not managed.flags & (_READ_ONLY | _IS_COPIED)
+
+
+class HostArray(NamedTuple):
+    """An array in the CPU's memory, which `owner` keeps where it is; `dtype` is "<f4", "" for raw bytes."""
+
+    value: Any
+    owner: Any
+    address: int
+    size: int
+    itemsize: int
+    writable: bool
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # in bytes; None: in C's order
+
+    @property
+    def name(self) -> str:
+        kind, elements = type(self.value).__name__, ""
+        if self.dtype[1:2] in _WORDS:
+            elements = f" of {_WORDS[self.dtype[1]]}{8 * self.itemsize if self.dtype[1] != 'b' else ''}"
+        return f"{kind}{elements} with shape {self.shape}" if elements or len(self.shape) > 1 else kind
+
+    @property
+    def in_c_order(self) -> bool:
+        if self.strides is None or 0 in self.shape:
+            return True
+        step = self.itemsize
+        for stride, count in zip(reversed(self.strides), reversed(self.shape)):
+            if count != 1 and stride != step:
+                return False
+            step *= count
+        return True
+
+    def bytes(self) -> memoryview:
+        return memoryview((ctypes.c_char * self.size).from_address(self.address)).cast("B")
+
+
+def host_array(value: Any) -> HostArray | None:
+    """Return an array in the CPU's memory, None for anything else; raises TypeError, ValueError."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _of_numpy(numpy, value)
+    if isinstance(value, type):
+        return None
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return _of_dlpack(value)
+    except BufferError as error:  # of elements that have no format, JAX's bfloat16
+        found = _of_dlpack(value)
+        if found is None:
+            raise TypeError(f"{type(value).__name__} does not give its memory: {error}") from error
+        return found
+    return _of_buffer(value, view)
+
+
+def source_of(value: Any, size: int | None = None) -> HostArray:
+    """Return an array to copy from, of `size` bytes if that is given; raises TypeError, ValueError."""
+    array = host_array(value)
+    if array is None:
+        raise TypeError(f"an array in the CPU's memory is expected: {refusal(value)}")
+    if not array.in_c_order:
+        raise ValueError(
+            f"{array.name} and strides {array.strides} is not one block of memory in C's order: copy it with "
+            "numpy.ascontiguousarray(array)"
+        )
+    if size is not None and array.size != size:
+        raise ValueError(f"{array.name} has {array.size} bytes, and the memory {size}")
+    return array
+
+
+def target_of(value: Any, size: int) -> HostArray:
+    array = source_of(value, size)
+    if array.size and not array.writable:
+        raise ValueError(f"{array.name} is read-only: read into an array that can be written")
+    return array
+
+
+def _of_numpy(numpy: Any, value: Any) -> HostArray:
+    if isinstance(value, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
+        raise TypeError("a kernel does not see the mask of a masked array: pass array.filled() or array.data")
+    plain = numpy.ndarray.view(value, numpy.ndarray)  # a subclass may have other attributes
+    dtype = plain.dtype
+    if dtype.hasobject or dtype.kind in "SUTmM":
+        raise TypeError(f"an array of {dtype} has {_CONTENTS.get(dtype.kind, _CONTENTS['O'])}")
+    if not dtype.isnative:
+        raise TypeError(_foreign(f"an array of {dtype}"))
+    strides = None if plain.flags.c_contiguous else plain.strides
+    return HostArray(
+        value, plain, plain.__array_interface__["data"][0], plain.nbytes, dtype.itemsize, plain.flags.writeable,
+        dtype.str, plain.shape, strides,
+    )  # fmt: skip
+
+
+def _of_buffer(value: Any, view: memoryview) -> HostArray:
+    kind = type(value).__name__
+    form = re.sub(r":[^:]*:", "", view.format)  # without the names of fields
+    if "O" in form or "u" in form or "w" in form:
+        raise TypeError(f"{kind} has {_CONTENTS['O' if 'O' in form else 'U']}")
+    if re.search(r"z|Z(?![fdg])", form):
+        raise TypeError(f"{kind} has pointers to text of Python, which must not change: use ctypes.c_void_p")
+    if set(form) & ({">", "!"} if _NATIVE == "<" else {"<"}):
+        raise TypeError(_foreign(kind))
+    if form[:1] in {"&", "X"} and not view.ndim:
+        raise TypeError(f"{kind} is a pointer of ctypes, and not an array")
+    if any(offset >= 0 for offset in view.suboffsets or ()):
+        raise ValueError(f"{kind} is not one block of memory, but has pointers to parts: pass a copy")
+    letter = _BUFFER_KINDS.get(form.lstrip("@=<>"), "")
+    raw = not letter or (form == "B" and not hasattr(value, "typecode"))  # bytes, and not an array of numbers
+    head = _Buffer()
+    _get_buffer(view, ctypes.byref(head), _FULL_RO)
+    address = head.buf or 0
+    _release_buffer(ctypes.byref(head))  # the view still holds the memory
+    strides = None if view.c_contiguous else view.strides
+    return HostArray(
+        value, view, address, view.nbytes, view.itemsize, not view.readonly,
+        "" if raw else f"{_NATIVE}{letter}{view.itemsize}", view.shape or (), strides,
+    )  # fmt: skip
+
+
+def _of_dlpack(value: Any) -> HostArray | None:
+    if not hasattr(value, "__dlpack_device__") or value.__dlpack_device__()[0] not in _REACHABLE:
+        return None
+    try:
+        capsule, tensor, writable = _writable_tensor_of(value)
+    except Exception as error:  # of its library
+        raise TypeError(f"{type(value).__name__} does not give its memory: {error}") from error
+    letter = DLPACK_KINDS.get(tensor.code)
+    if letter is None:
+        raise TypeError(f"{type(value).__name__} has elements that have no C type")
+    itemsize = (tensor.bits * tensor.lanes + 7) // 8
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(step * itemsize for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
+    writable = writable and type(value).__module__.partition(".")[0] not in _IMMUTABLE
+    return HostArray(
+        value, (value, capsule), (tensor.data or 0) + tensor.byte_offset, math.prod(shape) * itemsize, itemsize,
+        writable, f"{_NATIVE}{letter}{itemsize}" if tensor.lanes == 1 else "", shape, strides,
+    )  # fmt: skip
+
+
+def _foreign(what: str) -> str:
+    convert = "array.astype(array.dtype.newbyteorder('='))"
+    return f"{what} is not in the byte order of this machine: convert it with {convert}"
+
+
+_typed: dict[tuple[type, str], type] = {}  # classes of memory, by the type of what was uploaded
+
+
+class Uploads:
+    __slots__ = ()
+    memory: Any
+
+    def upload(self, source: Any) -> Any:
+        """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError.
+
+        A kernel takes it for elements of the array's type alone; raw bytes, and what `memory` returns, for any.
+        """
+        array = source_of(source)
+        memory = self.memory(array.size)
+        try:
+            memory.write(source)
+        except BaseException:
+            memory.free()
+            raise
+        key = kind, dtype = type(memory), array.dtype
+        if key not in _typed:
+            members = {"__slots__": (), "__module__": kind.__module__, "dtype": dtype}
+            _typed[key] = type(kind.__name__, (kind,), members)
+        memory.__class__ = _typed[key]
+        return memory

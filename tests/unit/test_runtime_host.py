@@ -21,11 +21,10 @@ from dlpack_samples import Capsuled
 from host_misuses import A, N, floats, read_only
 from runtime_samples import write_set
 
-from gpuforge.runtime import KernelSet, given
+from gpuforge.runtime import KernelSet, signature
 from gpuforge.runtime.backends.opencl.kernel import Limits
 from gpuforge.runtime.backends.system import HostKernel, load
-from gpuforge.runtime.given import host_array
-from gpuforge.runtime.signature import Parameter, plain_entry
+from gpuforge.runtime.signature import Parameter, host_array, plain_entry
 
 KERNELS = """\
 #include <time.h>
@@ -204,7 +203,7 @@ def test_an_array_without_a_format_is_read_by_dlpack(
     def refuse(value: object) -> memoryview:
         raise BufferError("no format for bfloat16")
 
-    monkeypatch.setattr(given, "memoryview", refuse, raising=False)
+    monkeypatch.setattr(signature, "memoryview", refuse, raising=False)
     values = floats(6)
     kernel.launch(1, 1, np.uint64(6), A, on_the_cpu(values))
     assert list(values) == [2] * 6
@@ -242,7 +241,7 @@ def test_types_are_named_as_numpy_names_them() -> None:
 def test_the_limit_of_a_device_is_named(block: Any, message: str) -> None:
     limits = Limits("DEVICE", (1024, 1024, 64), 1024)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
-        limits.check(given.three(block))
+        limits.check(signature.three(block))
     assert str(error.value) == message
     limits.check((16, 1, 64))
 

@@ -21,7 +21,7 @@ import pytest
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
 from gpuforge.runtime.backends.iree.kernel import Parameter, parameters_of
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
-from gpuforge.runtime.given import host_array
+from gpuforge.runtime.signature import host_array
 from gpuforge.runtime.values import Refused
 
 NO_CUDA = RuntimeError(

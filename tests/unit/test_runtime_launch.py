@@ -15,7 +15,7 @@ from runtime_samples import counter, write_set
 from thread_samples import in_threads
 
 from gpuforge.runtime import Kernel, KernelSet
-from gpuforge.runtime.backends.cuda.arguments import reader
+from gpuforge.runtime.backends.cuda.kernel import reader
 from gpuforge.runtime.driver import opened_driver
 
 N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from set_samples import OPENCL_C, install_set
 
-from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, driver
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
 from gpuforge.runtime.backends.opencl import devices as back_end
 from gpuforge.runtime.backends.opencl import kernel, load
 from gpuforge.runtime.backends.opencl.devices import Needs
 from gpuforge.runtime.backends.opencl.kernel import OpenClKernel, OpenClMemory, context_of
-from gpuforge.runtime.given import HostArray, host_array
 from gpuforge.runtime.recipe import read
+from gpuforge.runtime.signature import HostArray, host_array
 from gpuforge.runtime.values import Reason
 
 GPU, ACCELERATOR, CPU = 4, 8, 2
@@ -93,9 +93,6 @@ def test_what_is_switched_off_is_not_opened(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(back_end, "_look", opened.append)
-    monkeypatch.setattr(
-        driver, "open_library", lambda table: opened.append(table.what) or Reason("no-devices")
-    )
     home = install_set(tmp_path / "site", OPENCL_C, cpu=False)
     kernels = KernelSet(home / "kernels" / "ops", package="demo", env=env, driver="libnothing.so")
     with pytest.raises(KernelUnavailable):

@@ -10,23 +10,30 @@ from typing import Any, NamedTuple
 from .. import cpu
 from ..driver import Probe
 from ..elf import NotReadable, defines
-from ..given import (
+from ..host_access import pointee_of, reads_only, refuse_read_only, written
+from ..process import DriverError
+from ..signature import (
     FREED,
+    Entry,
+    Given,
+    Parameter,
     Uploads,
+    check,
+    check_count,
     given_array,
     given_value,
     host_array,
     launch_size,
+    limits,
+    outside,
     refusal,
     size_of,
     source_of,
+    spelled,
     stream_handle,
     target_of,
     whole,
 )
-from ..host_access import pointee_of, reads_only, refuse_read_only, written
-from ..process import DriverError
-from ..signature import Entry, Given, Parameter, check, check_count, limits, outside, spelled
 from ..values import Build, CpuLevel, Image, Reason, Refused, Verdict
 
 TYPE_CHECKING = False

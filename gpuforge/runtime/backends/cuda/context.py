@@ -11,7 +11,8 @@ from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
 from typing import Any, NamedTuple, Union
 
 from ...driver import Driver, DriverModule
-from ...given import (
+from ...process import DriverError, shared
+from ...signature import (
     DEFAULT,
     FREED,
     LEGACY,
@@ -22,7 +23,6 @@ from ...given import (
     stream_handle,
     target_of,
 )
-from ...process import DriverError, shared
 
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED

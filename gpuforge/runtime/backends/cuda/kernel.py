@@ -10,16 +10,477 @@ import ctypes
 import math
 import os
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from ctypes import byref, c_int, c_void_p
-from typing import Any, Union
+from ctypes import byref, c_char, c_int, c_uint64, c_void_p
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple, Optional, Union
 
 from ...driver import Driver
-from ...given import DEFAULT, PER_THREAD, Uploads, launch_size, stream_handle, three
 from ...process import DriverError, shared
-from ...signature import Entry
-from .arguments import ElsewhereError, Frame, Layout, aligned, place_of
-from .context import Context, Function, Memory, Place, Variable, current_place, primary_context
+from ...signature import (
+    DEFAULT,
+    DLPACK_KINDS,
+    LEGACY,
+    PER_THREAD,
+    DLTensor,
+    Entry,
+    Given,
+    Parameter,
+    Uploads,
+    address_of,
+    check,
+    given_array,
+    given_value,
+    is_scalar,
+    launch_size,
+    limits,
+    misfit,
+    outside,
+    refusal,
+    refuse_gaps,
+    spelled,
+    stream_handle,
+    tensor_of,
+    three,
+    type_name,
+    whole,
+)
+from .context import (
+    Context,
+    Function,
+    Memory,
+    Place,
+    Variable,
+    current_place,
+    given_context,
+    primary_context,
+)
+
+_CUDA = 2  # DLDeviceType: kDLCUDA
+_REACHABLE = {_CUDA, 3, 13}  # kDLCUDAHost, kDLCUDAManaged
+_CONTEXT, _ORDINAL = 1, 9  # CUpointer_attribute
+_MEMORY = "memory"  # the library of `Memory`, which keeps its own order
+# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none.
+_HEAD = "@7IP16x"
+# CUDA_KERNEL_NODE_PARAMS_v2: function, grid, block, dynamic shared memory, pointers to the arguments; three are NULL
+NODE = "@P7IP24x"
+_ATTRIBUTES = 40  # the offset of the attributes in it
+_UNKNOWN = Parameter("", 0)
+# NumPy's types -> `struct`'s codes; "0" is for the alignment of what follows
+_CODES = {
+    "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q", "f2": "e",
+    "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s",
+}  # fmt: skip
+_TORCH = {
+    "bool": "|b1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "|u1", "uint16": "<u2",
+    "uint32": "<u4", "uint64": "<u8", "float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8",
+    "complex128": "<c16", "bfloat16": "<V2",
+}  # fmt: skip
+
+# raises TypeError for elements of a type, as NumPy and ml_dtypes write it: "<f4", bfloat16 "<V2"; "" is not known
+Accept = Callable[[str], None]
+Located = tuple[Optional[Place], int]  # where an array is, None if nothing says it, and its address
+
+
+class ElsewhereError(Exception):
+    """An array is not where it is expected, or is not ready there: the launch must be looked at as a whole."""
+
+
+class ArrayReader(NamedTuple):
+    """How arrays of one type are passed, for one argument.
+
+    `locate` returns the place and the address of an array; `address`, for the usual launch, the address alone, and
+    raises ElsewhereError for an array in another place.
+    """
+
+    locate: Callable[[Any], Located]
+    library: str = ""
+    address: Callable[[Any, Place], int] | None = None
+    # (place, array): the stream that its library uses at this moment
+    stream: Callable[[Place, Any], int] | None = None
+    # (place): the same, if the array does not matter
+    current: Callable[[Place], int] | None = None
+    # (array, stream): its address once the work of its library precedes that of the stream, in which it must then end
+    # before the launch returns
+    late: Callable[[Any, int], int] | None = None
+
+
+def _array_reader(value: Any, accept: Accept, driver: Driver) -> ArrayReader | None:
+    if isinstance(value, Memory):
+        return ArrayReader(Memory.located, _MEMORY, _of_memory)
+    home = _home(type(value))
+    if home == "torch":
+        return _torch(accept)
+    if home == "cupy":
+        return _cupy(accept, value)
+    if home == "cuda":
+        return ArrayReader(lambda buffer: (_ordinal(buffer), int(buffer.handle)))
+    if home != "jax" and hasattr(value, "__cuda_array_interface__"):
+        return _interface(accept, driver)
+    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in _REACHABLE:
+        return _dlpack(accept)
+    return None
+
+
+def _is_on_host(value: Any) -> bool:
+    try:
+        if not hasattr(value, "__dlpack_device__"):  # torch's tensors are not buffers
+            memoryview(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _host_memory(value: Any) -> TypeError:
+    return TypeError(
+        f"{type(value).__name__} is host memory, which no kernel can read: copy it with kernel.upload(array), "
+        "and the result back with Memory.read(array)"
+    )
+
+
+def _home(kind: type) -> str:
+    for base in kind.__mro__:
+        package, _, _ = base.__module__.partition(".")
+        if (package, base.__name__) in {("torch", "Tensor"), ("cupy", "ndarray"), ("cuda", "Buffer")}:
+            return package
+        if package in {"jax", "jaxlib"}:
+            return "jax"
+    return ""
+
+
+def _of_memory(memory: Memory, place: Place) -> int:
+    address = memory.address
+    if not address or memory.place is not place or memory.pending:
+        raise ElsewhereError
+    memory.on_default = True
+    return address
+
+
+def _ordinal(buffer: Any) -> int | None:
+    return buffer.device_id if buffer.device_id >= 0 else None
+
+
+def _torch(accept: Accept) -> ArrayReader:
+    torch = sys.modules["torch"]
+    accepted: set[Any] = set()
+    usual: list[Any] = [None]  # the dtype of the last array; to look it up in the set takes longer
+    where, address, is_dense = torch.Tensor.get_device, torch.Tensor.data_ptr, torch.Tensor.is_contiguous
+
+    def locate(tensor: Any) -> Located:
+        place = where(tensor)
+        if place < 0:
+            raise _host_memory(tensor)
+        if tensor.dtype not in accepted:
+            accept(_TORCH.get(str(tensor.dtype)[6:], ""))
+            if not tensor.dtype.is_complex:  # those may be conjugated only when they are read
+                accepted.add(tensor.dtype)
+            elif tensor.is_conj():
+                raise ValueError("a conjugated view: its memory has other values; pass tensor.resolve_conj()")
+        usual[0] = tensor.dtype if tensor.dtype in accepted else None
+        if tensor.is_neg():
+            raise ValueError("a negated view: its memory has other values; pass tensor.resolve_neg()")
+        if not is_dense(tensor):
+            refuse_gaps(tensor, tensor.shape, tensor.stride(), 1)
+        return place, address(tensor)
+
+    def address_in(tensor: Any, place: Place) -> int:
+        if where(tensor) != place or tensor.dtype is not usual[0] or not is_dense(tensor):
+            raise ElsewhereError
+        found: int = address(tensor)
+        return found
+
+    def of_device(place: Place) -> int:
+        found: int = torch.cuda.current_stream(place).cuda_stream
+        return found
+
+    # Triton's way, at a tenth of the time
+    current = getattr(torch._C, "_cuda_getCurrentRawStream", of_device)
+    return ArrayReader(locate, "torch", address_in, lambda place, _: current(place), current)
+
+
+def _cupy(accept: Accept, example: Any) -> ArrayReader:
+    current = sys.modules["cupy"].cuda.get_current_stream
+    accepted: set[Any] = set()
+    usual: list[Any] = [None]  # the dtype of the last array; to look it up in the set takes longer
+
+    def locate(array: Any) -> Located:
+        if array.dtype not in accepted:
+            accept(array.dtype.str)
+            accepted.add(array.dtype)
+        usual[0] = array.dtype
+        refuse_gaps(array, array.shape, array.strides, array.itemsize)
+        data = array.data
+        return data.device_id, data.ptr
+
+    def address_in(array: Any, place: Place) -> int:
+        data = array.data
+        # `flags` takes six times as long
+        if data.device_id != place or array.dtype is not usual[0] or not array._c_contiguous:
+            raise ElsewhereError
+        found: int = data.ptr
+        return found
+
+    def of_device(place: Place) -> int:
+        found: int = current(place).ptr
+        return found
+
+    address = address_in if hasattr(example, "_c_contiguous") else None
+    return ArrayReader(locate, "cupy", address, lambda place, _: of_device(place), of_device)
+
+
+def _interface(accept: Accept, driver: Driver) -> ArrayReader:
+    """https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html; the driver knows where the array is."""
+    accepted: set[str] = set()
+
+    def locate(array: Any) -> Located:
+        try:
+            interface = array.__cuda_array_interface__
+        except AttributeError:  # some of one type may be in host memory
+            raise _host_memory(array) from None
+        if interface["typestr"] not in accepted:
+            accept(interface["typestr"])
+            accepted.add(interface["typestr"])
+        if interface.get("strides") is not None:  # None: contiguous
+            size = int(interface["typestr"][2:].partition("[")[0])  # "<f4", "<M8[ns]"
+            refuse_gaps(array, interface["shape"], interface["strides"], size)
+        address = int(interface["data"][0])
+        return place_of(driver, address), address
+
+    def stream(_: Place, array: Any) -> int:
+        found = array.__cuda_array_interface__.get("stream")
+        if found is not None:
+            return int(found)
+        # the default stream, which Numba can make each thread's own
+        own = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in {"", "0"}
+        return PER_THREAD if own and "numba" in sys.modules else 0
+
+    return ArrayReader(locate, "interface", stream=stream)
+
+
+def place_of(driver: Driver, address: int) -> Place | None:
+    ordinal = driver.pointer(address, _ORDINAL) if address else None
+    if ordinal is None:
+        return None
+    context = driver.pointer(address, _CONTEXT)  # none: memory of a pool, which belongs to the device
+    return given_context(driver, context).place if context else ordinal
+
+
+def _dlpack(accept: Accept) -> ArrayReader:
+    """Arrays of JAX and those with DLPack alone: their library waits before, but is not told when the kernel has
+    ended.
+    """
+
+    def locate(array: Any) -> Located:
+        kind, device = array.__dlpack_device__()
+        if kind not in _REACHABLE:
+            raise _host_memory(array)
+        return (int(device) if kind == _CUDA else None), 0
+
+    def late(array: Any, stream: int) -> int:
+        capsule = array.__dlpack__(stream=stream or LEGACY)
+        tensor = tensor_of(capsule)
+        accept(_typestr(tensor))
+        return address_of(array, tensor)
+
+    return ArrayReader(locate, late=late)
+
+
+def _typestr(tensor: DLTensor) -> str:
+    kind = DLPACK_KINDS.get(tensor.code)
+    return f"<{kind}{tensor.bits // 8}" if kind and (kind == "V" or tensor.lanes == 1) else ""
+
+
+class Reader(NamedTuple):
+    code: str
+    given: Given
+    value: Callable[[Any], Any] | None = None
+
+
+def reader(position: int, value: Any, spelled: str = "") -> Reader:
+    """Return how numbers and structs of this one's type are passed; raises TypeError for anything else."""
+    kind = type(value)
+    if is_scalar(kind) and value.dtype.name == "bfloat16":
+        return Reader("0H2s", Given("scalar", "<V2", 2, type_name(kind)), kind.tobytes)
+    try:
+        given = given_value(value)
+        if given is None:
+            raise _host_memory(value) if _is_on_host(value) else TypeError(refusal(value, spelled))
+        if given.kind == "struct":
+            return Reader(f"0Q{given.size}s", given, bytes)
+        if given.kind != "scalar":
+            return Reader("P", given, _pointer)
+        code = _CODES.get(given.dtype[1:])
+        if code is None:  # GPUs have no long double
+            raise TypeError(f"{given.type} is not a type that a kernel can have")
+    except TypeError as error:
+        raise TypeError(f"argument {position}: {error}") from None
+    if isinstance(value, ctypes._SimpleCData):
+        return Reader(code, given, whole if isinstance(value.value, (bytes, str)) else attrgetter("value"))
+    return Reader(code, given, kind.tobytes if "s" in code else None)
+
+
+def _pointer(value: Any) -> int:
+    return ctypes.cast(value, c_void_p).value or 0
+
+
+def _limited(parameter: Parameter, position: int, least: int, most: int, read: Any) -> Callable[[Any], int]:
+    """Return a function for numbers whose type has values that the parameter's does not have."""
+
+    def value_of(number: Any) -> int:
+        value = int(number) if read is None else int(read(number))
+        if not least <= value <= most:
+            raise TypeError(outside(parameter, position, value))
+        return value
+
+    return value_of
+
+
+def _placeless(read: Callable[[Any], Any]) -> Callable[[Any, Place], Any]:
+    return lambda value, _: read(value)
+
+
+def _packer(head: str, codes: Sequence[tuple[str, str]]) -> tuple[Callable[..., None], int, list[int]]:
+    code, offsets = head, []
+    for alignment, part in codes:
+        offsets.append(struct.calcsize(code + alignment))
+        code += part
+    packer = struct.Struct(code)
+    return packer.pack_into, packer.size, offsets
+
+
+def _accept(parameter: Parameter, position: int, name: str, dtype: str) -> None:
+    problem = misfit(parameter, position, Given("array", dtype, 8, name))
+    if problem:
+        raise TypeError(problem)
+
+
+class Layout:
+    """How the arguments of one launch signature are read and packed.
+
+    `readers` has a function for each argument that is not packed as it is; that of an array returns its place, too.
+    `arrays`, `memories`, `pointers` (bare addresses) and `floats` are positions. `streams` has a function for the
+    stream of an array by its position, and `sources` those that count: one for each library. `late` are the arrays that
+    are read once the launch's stream is known.
+
+    `direct` has the readers of the usual launch with their positions, if all arrays are of one library, or `Memory` on
+    the default stream; None if the arguments are others. `current` returns that library's stream. `usuals` is what such
+    launches use in each place, and `usual` what the last one did.
+    """
+
+    __slots__ = ("_offsets", "_pack", "_pack_node", "_size", "arrays", "current", "direct", "floats", "late",
+                 "memories", "node_offsets", "node_size", "pointers", "pool", "readers", "sources", "streams", "usual",
+                 "usuals")  # fmt: skip
+
+    def __init__(self, arguments: Sequence[Any], entry: Entry, driver: Driver) -> None:
+        self.readers: list[Callable[[Any], Any] | None] = []
+        self.arrays: list[int] = []
+        self.memories: list[int] = []
+        self.pointers: list[int] = []
+        self.streams: dict[int, Callable[[Any, Any], int]] = {}
+        self.sources: list[tuple[int, Callable[[Any, Any], int]]] = []
+        self.late: list[tuple[int, Callable[[Any, int], int]]] = []
+        codes: list[tuple[str, str]] = []
+        libraries: set[str] = set()
+        given: list[Given] = []
+        directs: list[tuple[int, Callable[[Any, Place], Any]]] = []
+        is_usual, current = True, None
+        parameters = entry.parameters or ()
+        for position, value in enumerate(arguments):
+            parameter = parameters[position] if position < len(parameters) else _UNKNOWN
+            array = _array_reader(
+                value, partial(_accept, parameter, position, type_name(type(value))), driver
+            )
+            if array is None:
+                number = reader(position, value, spelled(parameter, value))
+                given.append(number.given)
+                alignment = number.code[:2] if number.code[0] == "0" else f"0{number.code}"
+                part, read = number.code, number.value
+                if read is _pointer:
+                    self.pointers.append(position)
+                bounds = limits(parameter, number.given.dtype)
+                if bounds is not None:
+                    read = _limited(parameter, position, *bounds, read)
+                direct = None if read is None else _placeless(read)
+            else:
+                given.append(given_array(type(value), value.dtype if array.library == _MEMORY else ""))
+                alignment, part, read = "0P", "P", array.locate
+                self._add_array(position, array, libraries)
+                direct = array.address
+                is_usual, current = is_usual and direct is not None, array.current
+            if direct is not None:
+                directs.append((position, direct))
+            codes.append((alignment, part))
+            self.readers.append(read)
+        check(entry, given)
+        self.floats = [at for at, (_, part) in enumerate(codes) if part in {"e", "f", "d"}]
+        one_library = len(self.sources) + bool(self.memories) == 1
+        self.direct = directs if is_usual and one_library else None
+        self.current = current
+        self._pack, self._size, self._offsets = _packer(_HEAD, codes)
+        self._pack_node, self.node_size, self.node_offsets = _packer(NODE, codes)
+        self.pool: list[Frame] = []
+        self.usual: Any = None
+        self.usuals: dict[Place, Any] = {}
+
+    def _add_array(self, position: int, array: ArrayReader, libraries: set[str]) -> None:
+        self.arrays.append(position)
+        if array.late is not None:
+            self.late.append((position, array.late))
+        if array.library == _MEMORY:
+            self.memories.append(position)
+        if array.stream is None:
+            return
+        self.streams[position] = array.stream
+        # arrays with the interface name a stream each, others have one for all
+        if array.library == "interface" or array.library not in libraries:
+            self.sources.append((position, array.stream))
+            libraries.add(array.library)
+
+    def write(
+        self, frame: Frame, grid: Dim, block: Dim, shared: int, queue: int, values: Sequence[Any]
+    ) -> None:
+        xyz_grid, xyz_block, shared = launch_size(grid, block, shared)
+        try:
+            self._pack(frame.buffer, 0, *xyz_grid, *xyz_block, shared, queue, *values)
+        except (struct.error, OverflowError) as error:
+            raise ValueError(
+                f"grid {grid}, block {block}, shared {shared}, stream {queue}: {error}"
+            ) from None
+
+    def write_node(self, replay: Replay, function: int, grid: Dim, block: Dim, values: Sequence[Any]) -> None:
+        dims = *three(grid), *three(block)
+        self._pack_node(replay.buffer, 0, function, *dims, 0, replay.parameters, *values)
+
+    def frame(self) -> Frame:
+        """Return memory for a launch; put it back into `pool` when the driver has copied its content."""
+        try:
+            return self.pool.pop()
+        except IndexError:
+            return Frame(self._size, self._offsets)
+
+
+def aligned(size: int) -> Any:
+    raw = (c_uint64 * (size // 8 + 3))()
+    return (c_char * size).from_buffer(raw, -ctypes.addressof(raw) % 16)
+
+
+class Frame:
+    """The memory of one launch at a time, from `buffer` on: CUlaunchConfig, then the arguments."""
+
+    __slots__ = ("buffer", "config", "parameters")
+
+    def __init__(self, size: int, offsets: Sequence[int]) -> None:
+        self.buffer = aligned(size)
+        base = ctypes.addressof(self.buffer)
+        self.config = byref(self.buffer)
+        self.parameters = byref((c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets)))
+
+    def add_attributes(self, attributes: Any) -> None:
+        c_void_p.from_buffer(self.buffer, _ATTRIBUTES).value = ctypes.addressof(attributes)
+        ctypes.c_uint.from_buffer(self.buffer, _ATTRIBUTES + 8).value = len(attributes)
+
 
 _BLOCK_THREADS, _SHARED_OPTIN = 1, 97  # CUdevice_attribute
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
@@ -229,16 +690,14 @@ class LoadedKernel:
             self.shared = _DEFAULT_SHARED - driver.attribute(self.handle, _STATIC_SHARED)
 
     def send(self, frame: Frame) -> None:
-        if not self.ask(frame.current_at) and frame.current.value == self.current:
+        current = c_void_p()
+        if not self.ask(byref(current)) and current.value == self.current:
             code = self.launch(frame.config, self.function, frame.parameters, None)
         else:
-            code = self.launch_from(frame.current.value, frame)
+            code = self.launch_from(current.value, frame)
         if code:
-            self.failed(code, frame)
-
-    def failed(self, code: int, frame: Frame) -> None:
-        reason = _limit_broken(self.context, self.name, self.handle, frame) if code in _REFUSED else ""
-        raise self.context.driver.error("cuLaunchKernel", code, reason, kernel=self.name)
+            reason = _limit_broken(self.context, self.name, self.handle, frame) if code in _REFUSED else ""
+            raise self.context.driver.error("cuLaunchKernel", code, reason, kernel=self.name)
 
     def launch_from(self, current: int | None, frame: Frame) -> int:
         """Launch while another context is current, or none: then device 0 stays current, as with CUDA's runtime API."""
@@ -346,12 +805,10 @@ class Kernel(Uploads):
         usual = layout.usual
         if usual is not None and stream is None and not (shared or cooperative or cluster):
             # as the last launch of such arguments: the figures of bench/launch.py need this way beside the whole one
-            place = usual.place
+            place, values = usual.place, list(arguments)
             try:
-                values = [
-                    value if read is None else read(value, place)
-                    for read, value in zip(layout.direct or (), arguments)
-                ]
+                for position, read in layout.direct or ():
+                    values[position] = read(values[position], place)
             except ElsewhereError:
                 pass
             else:
@@ -400,15 +857,12 @@ class Kernel(Uploads):
         memories = tuple(arguments[position] for position in layout.memories)
         make = None
         if layout.direct is not None and not (shared or cooperative or cluster):
-            (gx, gy, gz), (bx, by, bz), _ = launch_size(grid, block, shared)
 
             def make() -> Replay | None:
                 replays = Replays(loaded.context, layout.node_size, layout.node_offsets, loaded)
                 return replays.made(
                     queue,
-                    lambda replay: layout.pack_node(
-                        replay.buffer, 0, loaded.handle, gx, gy, gz, bx, by, bz, 0, replay.parameters, *values
-                    ),
+                    lambda replay: layout.write_node(replay, loaded.handle, grid, block, values),
                 )
 
         return BoundLaunch(loaded, frame, queue, memories, after, make, (arguments, attributes))
@@ -431,7 +885,7 @@ class Kernel(Uploads):
             arguments[position].before(context, queue)
         for position, late in layout.late:
             values[position] = late(arguments[position], queue)
-        _pack(layout, frame, grid, block, shared, queue, values)
+        layout.write(frame, grid, block, shared, queue, values)
         if shared > loaded.shared:
             loaded.shared = _raise_shared(context, self.name, loaded.handle, shared)
         if attributes is not None:
@@ -561,63 +1015,44 @@ class _Usual:
         self._replays = Replays(loaded.context, layout.node_size, layout.node_offsets, loaded)
 
     def launch(self, layout: Layout, grid: Dim, block: Dim, values: Sequence[Any]) -> None:
-        loaded, replays = self._loaded, self._replays
         queue = self._current(self.place) if self._current is not None else 0
-        dims = (
-            *((grid, 1, 1) if type(grid) is int and grid > 0 else three(grid, "grid")),
-            *((block, 1, 1) if type(block) is int and block > 0 else three(block, "block")),
-        )
+        if type(grid) is not int or type(block) is not int:
+            grid, block = three(grid, "grid"), three(block, "block")
+        launch = grid, block, values
         try:
-            pool = replays.idle[queue]
+            pool = self._replays.idle[queue]
             replay = pool.pop()
         except (KeyError, IndexError):  # none yet, or other threads use all
-            self._launch_plainly(layout, dims, queue, values)
+            self._launch_plainly(layout, queue, *launch)
             return
         try:
-            launch = dims, values
-            if replay.sent != launch or any(
-                values[position] == 0 for position in layout.floats
-            ):  # 0.0 equals -0.0
+            ready = replay.sent == launch
+            if not ready:
                 replay.sent = None
-                layout.pack_node(replay.buffer, 0, loaded.handle, *dims, 0, replay.parameters, *values)
-                if not replay.update(replay.instance, replay.node, replay.node_at):
+                layout.write_node(replay, self._loaded.handle, *launch)
+                ready = not replay.update(replay.instance, replay.node, replay.node_at)
+                if ready and all(values[position] for position in layout.floats):  # 0.0 equals -0.0
                     replay.sent = launch
-            if replay.ask(*replay.at) or replay.current.value != replay.expected or not replay.sent:
-                self._launch_plainly(layout, dims, queue, values)
+            if not ready or replay.ask(*replay.at) or replay.current.value != replay.expected:
+                self._launch_plainly(layout, queue, *launch)
             elif code := replay.send(replay.instance, replay.queue):
+                loaded = self._loaded
                 raise loaded.context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
-        except (struct.error, OverflowError) as error:
-            raise ValueError(f"grid {grid}, block {block}, stream {queue}: {error}") from None
         finally:
             pool.append(replay)
 
     def _launch_plainly(
-        self, layout: Layout, dims: tuple[int, ...], queue: int, values: Sequence[Any]
+        self, layout: Layout, queue: int, grid: Dim, block: Dim, values: Sequence[Any]
     ) -> None:
         frame, loaded = layout.frame(), self._loaded
         try:
-            layout.pack(frame.buffer, 0, *dims, 0, queue, *values)
+            layout.write(frame, grid, block, 0, queue, values)
             loaded.send(frame)
-        except (struct.error, OverflowError) as error:
-            raise ValueError(f"grid and block {dims}, stream {queue}: {error}") from None
         finally:
             layout.pool.append(frame)
         self._replays.launched(
-            queue,
-            lambda replay: layout.pack_node(
-                replay.buffer, 0, loaded.handle, *dims, 0, replay.parameters, *values
-            ),
+            queue, lambda replay: layout.write_node(replay, loaded.handle, grid, block, values)
         )
-
-
-def _pack(
-    layout: Layout, frame: Frame, grid: Dim, block: Dim, shared: int, queue: int, values: Sequence[Any]
-) -> None:
-    (gx, gy, gz), (bx, by, bz), shared = launch_size(grid, block, shared)
-    try:
-        layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, queue, *values)
-    except (struct.error, OverflowError) as error:
-        raise ValueError(f"grid {grid}, block {block}, shared {shared}, stream {queue}: {error}") from None
 
 
 class BoundLaunch:
@@ -675,13 +1110,7 @@ class BoundLaunch:
             self._after()
 
     def _launch_plainly(self) -> None:
-        loaded, frame, current = self._loaded, self._frame, c_void_p()  # another thread may call this now
-        if not loaded.ask(byref(current)) and current.value == loaded.current:
-            code = loaded.launch(frame.config, loaded.function, frame.parameters, None)
-        else:
-            code = loaded.launch_from(current.value, frame)
-        if code:
-            loaded.failed(code, frame)
+        self._loaded.send(self._frame)
         self._left -= 1
         if self._left == 0 and self._make is not None:
             replay = self._make()

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...given import (
+from ...index import Module
+from ...signature import (
     FREED,
     HostArray,
     Uploads,
@@ -21,7 +22,6 @@ from ...given import (
     stream_handle,
     target_of,
 )
-from ...index import Module
 from ...values import KINDS, Reason, Refused
 from .devices import failure, opened
 

@@ -11,33 +11,31 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...cache import CacheKey
-from ...given import (
+from ...host_access import pointee_of, reads_only, refuse_read_only
+from ...signature import (
     FREED,
+    POINTER,
+    Entry,
+    Given,
     HostArray,
+    Parameter,
     Uploads,
+    check_count,
     given_address,
     given_array,
     given_value,
     host_array,
     launch_size,
+    limits,
+    misfit,
+    outside,
     refusal,
     refuse_gaps,
     size_of,
     source_of,
+    spelled,
     target_of,
     whole,
-)
-from ...host_access import pointee_of, reads_only, refuse_read_only
-from ...signature import (
-    POINTER,
-    Entry,
-    Given,
-    Parameter,
-    check_count,
-    limits,
-    misfit,
-    outside,
-    spelled,
 )
 from .errors import failure, is_of_earlier_work
 
