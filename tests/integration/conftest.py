@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+import builds
 import pytest
 import requests
 from docker.errors import ImageNotFound
@@ -26,14 +27,13 @@ from gpuforge.wheel.package_index import index_url
 
 TEST_IMAGE = "bookworm-test"
 PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux_2_17")
-ROOT = Path(__file__).parents[2]
 
 
 def _missing(item: pytest.Item) -> str:
     if item.get_closest_marker("toolkit"):
         try:
             detect("g++")
-            cpython.find(f"{sys.version_info.major}.{sys.version_info.minor}")
+            cpython.find(builds.PYTHON)
         except MissingError as error:
             return error.diagnostics[0].message
     if item.get_closest_marker("docker"):
@@ -49,7 +49,7 @@ def _missing(item: pytest.Item) -> str:
     return ""
 
 
-@cache
+@functools.cache
 def _engine() -> Any:
     return connect()
 
@@ -58,7 +58,7 @@ def _engine() -> Any:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Download one wheel for CPython 3.11, once; for another machine than x86_64 it is named: "numpy (aarch64)"."""
 
-    @cache
+    @functools.cache
     def download(requirement: str) -> Path:
         requirement, _, machine = requirement.removesuffix(")").partition(" (")
         options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
@@ -71,6 +71,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return next(folder.glob("*.whl"))
 
     return download
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache of gpuforge for each module: what its tests share is fetched and built once."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")
@@ -114,15 +120,8 @@ def _present(name: str, reference: str | None = None) -> str:
 def openacc_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of recipes/openacc, built once for all tests of one process."""
     folder = tmp_path_factory.mktemp("openacc")
-    command = [Path(sys.executable).with_name("gpuforge"), "build", ROOT / "recipes" / "openacc"]
-    done = subprocess.run(
-        [*command, "--python", f"{sys.version_info.major}.{sys.version_info.minor}", "-o", folder / "dist"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")},
-    )
-    assert done.returncode == 0, done.stderr
+    recipe = builds.RECIPES / "openacc"
+    builds.build(recipe, "--python", builds.PYTHON, "-o", folder / "dist", cache=folder / "cache")
     (built,) = (folder / "dist").glob("*.whl")
     return built
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
+from builds import GPUFORGE, run
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
@@ -79,10 +78,8 @@ def test_neuron_gpu_against_its_users_sdk_lists_what_would_be_there_twice_and_th
     wheel: Wheel,
 ) -> None:
     """Issue 2446, seen before a release: a user of nvc++ 22.1 links a model against this wheel."""
-    argv = [Path(sys.executable).with_name("gpuforge"), "audit", wheel("neuron-gpu==8.2.2")]
-    done = subprocess.run(
-        [*argv, "--against", "nvhpc@22.1", "--format", "json"], capture_output=True, check=False
-    )
+    path, options = wheel("neuron-gpu==8.2.2"), ("--against", "nvhpc@22.1", "--format", "json")
+    done = run(GPUFORGE, "audit", path, *options)
     assert done.returncode == 1
     (finding,) = [each for each in json.loads(done.stdout)["findings"] if each["code"] == "GF110"]
     parts = [line.partition(": loaded through ") for line in finding["subject"]]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sysconfig
-import zipfile
 from pathlib import Path
 
 import pytest
+from wheel_making import compile_library, pack
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.report.sentences import lines
 
-GXX = shutil.which("g++")
-pytestmark = pytest.mark.skipif(GXX is None, reason="needs g++")
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 MODULE = """
 #include <Python.h>
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, "ext"};
@@ -28,32 +26,18 @@ STRICT = ("-Wl,--no-as-needed",)
 
 
 def compiled(output: Path, source: str, *flags: str | Path) -> Path:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    code = output.with_suffix(".cpp")
-    code.write_text(source)
-    include = f"-I{sysconfig.get_path('include')}"
-    subprocess.run([GXX or "", "-shared", "-fPIC", include, "-o", output, code, *flags], check=True)
-    code.unlink()
-    return output
+    return compile_library(output, source, f"-I{sysconfig.get_path('include')}", *flags)
 
 
 def stub(folder: Path, soname: str, source: str) -> Path:
-    return compiled(folder / soname, f'extern "C" {{ {source} }}', f"-Wl,-soname,{soname}")
+    return compile_library(folder / soname, f'extern "C" {{ {source} }}')
 
 
 def findings_of(root: Path, *requires: str) -> list[Finding]:
     """Pack what lies in `root/tree` into a wheel and audit that."""
-    lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
-    path = root / "demo-1.0-cp311-cp311-linux_x86_64.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for file in sorted((root / "tree").rglob("*.so*")):
-            bundle.write(file, file.relative_to(root / "tree"))
-        bundle.writestr(
-            "demo-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{lines}"
-        )
-        bundle.writestr("demo-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: cp311-cp311-linux_x86_64\n")
-        bundle.writestr("demo-1.0.dist-info/RECORD", "")
-    return [f for f in audit([path]).findings if f.code == "GF215"]
+    tree = root / "tree"
+    files = {file.relative_to(tree).as_posix(): file for file in tree.rglob("*.so*") if file.suffix != ".cpp"}
+    return [f for f in audit([pack(root, files, requires=requires)]).findings if f.code == "GF215"]
 
 
 def test_functions_that_nothing_defines_are_an_error(tmp_path: Path) -> None:

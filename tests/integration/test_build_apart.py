@@ -1,22 +1,15 @@
-"""A hostile project and a harmless one with the same pyproject.toml, built one after the other with one cache."""
+"""What a hostile project sees, what it can write, and that nothing of it comes into another project's wheel."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import zipfile
-from contextlib import closing
 from pathlib import Path
 
+import builds
 import pytest
-from docker.errors import ImageNotFound
+from builds import gpuforge
 
-from gpuforge.containers import catalog
-from gpuforge.containers.engine import connect
-
-GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
 MANIFEST = """\
 schema = 1
 [package]
@@ -74,6 +67,54 @@ def get_requires_for_build_wheel(settings=None):
     print("seen:", json.dumps(seen), flush=True)
     return []
 """
+SECRET = "hunter2"  # noqa: S105
+TEST = '[test]\ncommand = ["python", "{project}/probe.py"]\n'
+PROBE = """
+import glob, json, os, socket, subprocess
+def works(what):
+    try:
+        what()
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+def has(path):
+    try:
+        with open(path, "rb") as stream:
+            return b"hunter2" in stream.read()
+    except OSError:
+        return False
+def seen():
+    mounts = [line.split()[4] for line in open("/proc/self/mountinfo")]
+    own = [path for path in mounts if not path.startswith(("/proc", "/sys", "/dev", "/etc"))]
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    places = glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline")
+    folders = [found for top in ("/tmp", "/opt", "/etc", "/root") for found in os.walk(top)]
+    names = [f"{folder}/{name}" for folder, _, files in folders for name in files]
+    print("seen:", json.dumps({
+        "secrets": [path for path in places + names if not path.endswith("probe.py") and has(path)],
+        "writable": [path for path in own if path != "/" and os.access(path, os.W_OK)],
+        "interfaces": [name for _, name in socket.if_nameindex()],
+        "sockets": glob.glob("/run/*.sock") + glob.glob("/var/run/*.sock"),
+        "capabilities": [status[name].strip("\\t\\n0") for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb")],
+        "new rights": status["NoNewPrivs"].strip(),
+        "namespaces": works(lambda: subprocess.run(["unshare", "-rm", "true"], check=True, capture_output=True)),
+        "devices": works(lambda: os.mknod("/tmp/device", 0o060600, os.makedev(8, 0))),
+        "kernel": works(lambda: open("/proc/sys/kernel/core_pattern", "w")),
+    }), flush=True)
+if __name__ == "__main__":
+    seen()
+"""
+BACKEND = """
+from setuptools import build_meta
+from setuptools.build_meta import *
+from probe import seen
+def get_requires_for_build_wheel(settings=None):
+    seen()
+    return []
+def build_wheel(folder, settings=None, metadata=None):
+    seen()
+    return build_meta.build_wheel(folder, settings, metadata)
+"""
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("docker")]
 
 
@@ -84,10 +125,12 @@ pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("do
         pytest.param("docker", marks=pytest.mark.docker),
     ],
 )
-def test_what_a_hostile_hook_writes_is_in_no_other_projects_wheel(runner: str, tmp_path: Path) -> None:
+def test_what_a_hostile_hook_writes_is_in_no_other_projects_wheel(
+    runner: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     in_containers = runner == "docker"
     if in_containers:
-        skip_without_image("bookworm")
+        request.getfixturevalue("bookworm_image")
     seen, _ = build(tmp_path, "hostile", HOSTILE, runner)
     assert {"NETRC", "PIP_EXTRA_INDEX_URL", "PIP_CACHE_DIR", "TOKEN"}.isdisjoint(seen["names"])
     assert ".netrc" not in seen["home"]
@@ -110,22 +153,57 @@ def build(root: Path, name: str, backend: str, runner: str) -> tuple[dict[str, l
         (project / file).write_text(text)
     netrc = root / "netrc"
     netrc.write_text("machine index.example login user password secret\n")
-    secrets = {"NETRC": str(netrc), "TOKEN": "secret", "GPUFORGE_CACHE_DIR": str(root / "cache")}
-    command = [GPUFORGE, "build", str(project), "--runner", runner, "--no-test", "--json"]
-    command += ["-o", str(project / "dist")]
-    command += ["--image", "bookworm"] if runner == "docker" else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **secrets})
-    assert done.returncode == 0, done.stderr
+    image = ("--image", "bookworm") if runner == "docker" else ()
+    options = ("--runner", runner, *image, "--no-test", "-o", project / "dist")
+    result = builds.build(project, *options, cache=root / "cache", NETRC=netrc, TOKEN=SECRET)
     logs = "".join(path.read_text() for path in (root / "cache/logs").glob("*-hook-????????.log"))
     found = [line.partition(":")[2] for line in logs.splitlines() if line.startswith("seen:")]
-    return json.loads(found[0]), Path(json.loads(done.stdout)["wheels"][0]["path"])
+    return json.loads(found[0]), Path(result["wheels"][0]["path"])
 
 
-def skip_without_image(name: str) -> None:
-    known = catalog.find(name)
-    assert known
-    with closing(connect()) as client:
-        try:
-            client.images.get(known.reference)
-        except ImageNotFound:
-            pytest.skip(f"image {name} is not here: gpuforge images build {name}")
+@pytest.mark.docker
+@pytest.mark.usefixtures("bookworm_image")
+def test_a_hostile_project_sees_no_secret_and_writes_only_its_own(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src/apart").mkdir(parents=True)
+    texts = {"gpuforge.toml": MANIFEST + TEST, "pyproject.toml": PYPROJECT, "backend.py": BACKEND}
+    for file, text in {**texts, "probe.py": PROBE, "src/apart/__init__.py": ""}.items():
+        (project / file).write_text(text)
+    (tmp_path / "netrc").write_text(f"machine index.example login user password {SECRET}\n")
+    names = ("AWS_SECRET_ACCESS_KEY", "SCCACHE_WEBDAV_TOKEN", "ACTIONS_RUNTIME_TOKEN", "GITHUB_TOKEN")
+    environ = {
+        **dict.fromkeys(names, SECRET),
+        "NETRC": tmp_path / "netrc",
+        "GPUFORGE_STORE": tmp_path / "shared",
+    }
+    options = ("--runner", "docker", "--image", "bookworm", "-o", project / "dist")
+    done = gpuforge("build", project, *options, cache=tmp_path / "cache", **environ)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for name in ("hook", "host-build", "test"):
+        (log,) = (tmp_path / "cache/logs").glob(f"*-{name}-????????.log")
+        (line,) = (each for each in log.read_text().splitlines() if each.startswith("seen:"))
+        found[name] = json.loads(line.partition(":")[2])
+    for name, each in found.items():
+        writable = [Path(path).name for path in each.pop("writable")]
+        own = (
+            ["host-build", "host-build.out", "sccache"]
+            if name == "host-build"
+            else [f"-{name}", f"-{name}.out"]
+        )
+        assert len(writable) == len(own)
+        assert all(path.endswith(end) for path, end in zip(sorted(writable), own, strict=True)), writable
+        assert each == {
+            "secrets": [],
+            "interfaces": ["lo"],
+            "sockets": [],
+            "capabilities": ["", "", "", ""],
+            "new rights": "1",
+            "namespaces": False,
+            "devices": False,
+            "kernel": False,
+        }
+    kept = [
+        path for folder in ("cache", "shared") for path in (tmp_path / folder).rglob("*") if path.is_file()
+    ]
+    assert [path for path in kept if SECRET.encode() in path.read_bytes() and path.name != "probe.py"] == []

@@ -8,21 +8,17 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
-import zipfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
+from builds import DEVICES, GPUFORGE, copy_recipe, edit, gpuforge, record, run
 from docker.errors import APIError
 
 from gpuforge.containers.container import OWNER
 from gpuforge.containers.engine import connect
 
-RECIPES = Path(__file__).parents[2] / "recipes"
-GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
 IMAGE = "bookworm"
 CELL = "cp311-cu13.0-x86_64"
 
@@ -34,29 +30,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recipe") / "saxpy"
-    return shutil.copytree(RECIPES / "saxpy", folder, ignore=shutil.ignore_patterns("dist", "build"))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+    return copy_recipe("saxpy", tmp_path_factory.mktemp("recipe"))
 
 
 def build(recipe: Path, cache: Path, dist: Path, *more: str) -> subprocess.CompletedProcess[str]:
     runner = () if "--runner" in more else ("--runner", "docker", "--image", IMAGE)
-    command = [GPUFORGE, "build", str(recipe), *runner, "-o", str(dist), *more]
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert "Traceback" not in done.stderr + done.stdout
-    return done
-
-
-def record(wheel: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/gpuforge.json"))
-        found: dict[str, Any] = json.loads(archive.read(name))
-        return found
+    return gpuforge("build", recipe, *runner, "-o", dist, *more, cache=cache)
 
 
 def wheels(dist: Path) -> dict[str, bytes]:
@@ -117,10 +96,10 @@ print("seen:", json.dumps([error, count, sorted(maps), tools, os.path.exists("/u
 
 @pytest.mark.parametrize("linkage", WHERE)
 def test_each_linkage_works_in_a_clean_container(linkage: str, cache: Path, tmp_path: Path) -> None:
-    project = shutil.copytree(Path(__file__).parent / "devices", tmp_path / "devices")
-    manifest = project / "gpuforge.toml"
-    text = manifest.read_text().replace('linkage = "pip"', f'linkage = "{linkage}"')
-    manifest.write_text(f"{text}\n[test]\ncommand = {json.dumps(['python', '-c', LOOK])}\n")
+    project = shutil.copytree(DEVICES, tmp_path / "devices")
+    edit(project, ('linkage = "pip"', f'linkage = "{linkage}"'))
+    with (project / "gpuforge.toml").open("a") as manifest:
+        manifest.write(f"\n[test]\ncommand = {json.dumps(['python', '-c', LOOK])}\n")
     done = build(project, cache, tmp_path / "dist", "--cell", CELL, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -211,8 +190,7 @@ def test_a_full_disk_keeps_what_is_finished(recipe: Path, tmp_path: Path) -> Non
 
 
 def test_an_image_without_a_compiler_is_refused_before_anything_runs(recipe: Path) -> None:
-    only = [GPUFORGE, "build", str(recipe), "--runner", "docker", "--image", f"{IMAGE}-test", "--cuda", "13"]
-    done = subprocess.run(only, capture_output=True, text=True, check=False)
+    done = run(GPUFORGE, "build", recipe, "--runner", "docker", "--image", f"{IMAGE}-test", "--cuda", "13")
     assert done.returncode == 3
     assert f"no usable g++: looked at image {IMAGE}-test; found: nothing by that name there" in done.stderr
     assert "gpuforge images list" in done.stderr
@@ -220,10 +198,7 @@ def test_an_image_without_a_compiler_is_refused_before_anything_runs(recipe: Pat
 
 def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: Path, tmp_path: Path) -> None:
     slow = shutil.copytree(recipe, tmp_path / "slow")
-    manifest = slow / "gpuforge.toml"
-    manifest.write_text(
-        manifest.read_text().replace("[build]\n", '[build]\nbefore = [["sleep", "300"]]\n', 1)
-    )
+    edit(slow, ("[build]\n", '[build]\nbefore = [["sleep", "300"]]\n'))
     command = [GPUFORGE, "build", str(slow), "--runner", "docker", "--image", IMAGE, "--cell", CELL]
     env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
     with closing(connect()) as client:

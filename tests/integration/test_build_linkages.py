@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import CELL, DEVICES, PYTHON, edit, environment, gpuforge, run
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-PROJECT = Path(__file__).parent / "devices"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-CELL = f"cp{PYTHON.replace('.', '')}-cu13.0-x86_64"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
 NO_DRIVER = {35, 100}  # cudaErrorInsufficientDriver (there is none), cudaErrorNoDevice
 PROGRAM = """
@@ -34,18 +32,12 @@ class Built:
 
     def __init__(self, root: Path, cache: Path, *replace: tuple[str, str], add: str = "") -> None:
         self.root = root
-        folder = shutil.copytree(PROJECT, root / "devices")
-        manifest = (folder / "gpuforge.toml").read_text() + add
-        for old, new in replace:
-            assert old in manifest
-            manifest = manifest.replace(old, new)
-        (folder / "gpuforge.toml").write_text(manifest)
-        self.command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(folder)]
-        self.command += ["--cuda", "13", "--python", PYTHON, "-o", str(root / "dist")]
-        self.env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
-        done = subprocess.run(
-            [*self.command, "--json"], capture_output=True, text=True, check=False, env=self.env
-        )
+        folder = shutil.copytree(DEVICES, root / "devices")
+        edit(folder, *replace)
+        with (folder / "gpuforge.toml").open("a") as manifest:
+            manifest.write(add)
+        self.command = ["build", folder, "--cuda", "13", "--python", PYTHON, "-o", root / "dist"]
+        done = gpuforge(*self.command, "--json", cache=cache)
         assert done.returncode == 0, done.stderr
         self.result: dict[str, Any] = json.loads(done.stdout)
         assert [wheel["findings"] for wheel in self.result["wheels"]] == [[] for _ in self.result["wheels"]]
@@ -63,28 +55,17 @@ class Built:
         """The Requires-Dist lines."""
         return BytesParser().parsebytes(self.texts["METADATA"]).get_all("Requires-Dist", [])
 
-    def install(self, what: str = "") -> Path:
-        """Install the wheel (and an extra of it) with what it declares into a new environment; return that."""
-        env = self.root / "env"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
-        pip = [sys.executable, "-m", "pip", f"--python={env}/bin/python", "install", "--quiet"]
-        subprocess.run([*pip, "--disable-pip-version-check", f"{self.wheel}{what}"], check=True)
-        return env
+    def install(self, what: str = "") -> None:
+        """Install the wheel (and an extra of it) with what it declares into a new environment."""
+        environment(self.root / "env", f"{self.wheel}{what}")
 
     def run(self, **env: str) -> tuple[tuple[int, int], list[str]]:
         """Import it in that environment; return the runtime's answer and the CUDA libraries in the process."""
-        python = self.root / "env" / "bin" / "python"
-        done = subprocess.run([python, "-c", PROGRAM], capture_output=True, text=True, check=False, env=env)
+        done = run(self.root / "env" / "bin" / "python", "-c", PROGRAM, env=env)
         assert done.returncode == 0, done.stderr
         (error, count), maps = json.loads(done.stdout)
         assert (error in NO_DRIVER and count == 0) or (error == 0 and count > 0)
         return (error, count), [path for path in maps if "libcudart" in path]
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for this module: the toolkit is fetched once, and what the linkages share is built once."""
-    return tmp_path_factory.mktemp("cache")
 
 
 def site(root: Path) -> str:
@@ -184,7 +165,7 @@ def test_variant(tmp_path: Path, cache: Path) -> None:
 def test_beside_jax(tmp_path: Path, cache: Path) -> None:
     """The wheel and all that JAX brings for CUDA 13, resolved together and judged as one process."""
     built = Built(tmp_path, cache, add='\n[audit]\nbeside = ["jax[cuda13]", "jax[cuda12]"]\n')
-    again = subprocess.run(built.command, capture_output=True, text=True, check=True, env=built.env)
+    again = gpuforge(*built.command, cache=cache)
     assert re.search(
         r"beside: jax\[cuda13\]: no conflict with \d+ packages in one process",
         " ".join(again.stdout.split()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -11,10 +10,10 @@ from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
+from builds import PYTHON, build, run
 from uv import find_uv_bin
 
 PROJECT = Path(__file__).parent / "dice"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
 PROGRAM = """
 import json, dice
@@ -27,12 +26,8 @@ print(json.dumps([status, sorted(maps)]))
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("dice")
-    command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(PROJECT), "--json"]
-    command += ["--cuda", "13", "--python", PYTHON, "-o", str(root / "dist")]
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(root / "cache")}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == 0, done.stderr
-    return Path(json.loads(done.stdout)["wheels"][0]["path"])
+    options = ("--cuda", 13, "--python", PYTHON, "-o", root / "dist")
+    return Path(build(PROJECT, *options, cache=root / "cache")["wheels"][0]["path"])
 
 
 def declared(wheel: Path) -> list[str]:
@@ -46,7 +41,7 @@ def imported(root: Path, *what: str) -> subprocess.CompletedProcess[str]:
     subprocess.run([find_uv_bin(), "venv", "--quiet", f"--python={sys.executable}", root / "env"], check=True)
     python = root / "env" / "bin" / "python"
     subprocess.run([find_uv_bin(), "pip", "install", "--quiet", f"--python={python}", *what], check=True)
-    return subprocess.run([python, "-c", PROGRAM], capture_output=True, text=True, check=False, env={})
+    return run(python, "-c", PROGRAM, env={})
 
 
 def test_what_curand_forgets_is_declared_and_the_import_works(wheel: Path, tmp_path: Path) -> None:
@@ -73,7 +68,7 @@ def test_it_can_be_installed_beside_what_pins_other_minors(wheel: Path, tmp_path
     wanted.write_text(f"{wheel}\n{beside}\n")
     command = [find_uv_bin(), "pip", "compile", "--quiet", "--only-binary=:all:", wanted]
     command += [f"--python-version={PYTHON}", "--python-platform=x86_64-manylinux_2_28"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(*command)
     assert done.returncode == 0, done.stderr
     if beside.startswith("torch"):
         assert "cuda-toolkit==13.2.2" in done.stdout
@@ -82,8 +77,6 @@ def test_it_can_be_installed_beside_what_pins_other_minors(wheel: Path, tmp_path
 def test_an_older_major_is_refused_beside_it(wheel: Path, tmp_path: Path) -> None:
     wanted = tmp_path / "wanted.in"
     wanted.write_text(f"{wheel}\ncuda-toolkit[curand]==12.9.1\n")
-    done = subprocess.run(
-        [find_uv_bin(), "pip", "compile", "--quiet", wanted], capture_output=True, text=True, check=False
-    )
+    done = run(find_uv_bin(), "pip", "compile", "--quiet", wanted)
     assert done.returncode == 1
     assert "cuda-toolkit[curand]>=13.0,<14" in done.stderr

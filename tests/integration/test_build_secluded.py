@@ -13,10 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from builds import CELL, DEVICES, GPUFORGE, PYTHON, run
 
-PROJECT = Path(__file__).parent / "devices"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-CELL = f"cp{PYTHON.replace('.', '')}-cu13.0-x86_64"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
 
 # Puts the folder $1 in the place of /usr/local/lib, which the loader's cache then has, and runs the rest.
@@ -49,14 +47,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return shutil.copytree(PROJECT, tmp_path / "devices")
+    return shutil.copytree(DEVICES, tmp_path / "devices")
 
 
 def add(project: Path, text: str) -> None:
@@ -68,18 +61,17 @@ def on_a_machine_with(library: Path, scratch: Path, *command: str) -> list[str]:
     """Return a command line that runs a command where the machine has a CUDA library."""
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     planted = [*unshare, "--", "sh", "-c", PLANT, "sh", str(library), str(scratch)]
-    probe = subprocess.run([*planted, "true"], capture_output=True, text=True, check=False)
+    probe = run(*planted, "true")
     if probe.returncode:
         pytest.skip(f"this system gives no process mounts of its own: {probe.stderr.strip()}")
     return [*planted, *command]
 
 
 def build(project: Path, cache: Path, library: Path, *before: str) -> subprocess.CompletedProcess[str]:
-    gpuforge = [str(Path(sys.executable).with_name("gpuforge")), "build", str(project), "--cuda", "13"]
-    gpuforge += ["--python", PYTHON, "-o", str(project / "dist"), "--json"]
+    gpuforge = [GPUFORGE, "build", str(project), "--cuda", "13", "--python", PYTHON]
+    gpuforge += ["-o", str(project / "dist"), "--json"]
     command = on_a_machine_with(library, project.parent, *before, *gpuforge)
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache), "GPUFORGE_WORK": str(project.parent / "work")}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    return run(*command, GPUFORGE_CACHE_DIR=cache, GPUFORGE_WORK=project.parent / "work")
 
 
 def test_the_machines_library_is_hidden_from_the_import(project: Path, cache: Path, library: Path) -> None:

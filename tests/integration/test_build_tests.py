@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import CELL, DEVICES, PYTHON, gpuforge
 
-PROJECT = Path(__file__).parent / "devices"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-CELL = f"cp{PYTHON.replace('.', '')}-cu13.0-x86_64"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for this module: what the tests share is built once."""
-    return tmp_path_factory.mktemp("cache")
 
 
 class Project:
     """A copy of the project, to be changed and built."""
 
     def __init__(self, folder: Path, cache: Path) -> None:
-        self.folder = shutil.copytree(PROJECT, folder)
+        self.folder = shutil.copytree(DEVICES, folder)
         self.cache = cache
 
     def add(self, text: str, file: str = "gpuforge.toml") -> None:
@@ -36,12 +26,8 @@ class Project:
         path.write_text((path.read_text() if path.exists() else "") + text)
 
     def build(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(self.folder), "--cuda", "13"]
-        command += ["--python", PYTHON, "-o", str(self.folder / "dist"), *arguments]
-        env = {**os.environ, "GPUFORGE_CACHE_DIR": str(self.cache)}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-        assert "Traceback" not in done.stdout
-        return done
+        options = ("--cuda", 13, "--python", PYTHON, "-o", self.folder / "dist", *arguments)
+        return gpuforge("build", self.folder, *options, cache=self.cache)
 
     @property
     def wheels(self) -> list[str]:

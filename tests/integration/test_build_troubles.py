@@ -6,90 +6,29 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-
-RECIPES = Path(__file__).parents[2] / "recipes"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
-
-
-def gpuforge(*arguments: object, **variables: object) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, **{name: str(value) for name, value in variables.items()}}
-    done = subprocess.run(
-        [GPUFORGE, *map(str, arguments)], capture_output=True, text=True, check=False, env=env
-    )
-    assert "Traceback" not in done.stderr + done.stdout
-    return done
+from builds import GPUFORGE, PYTHON, RECIPES, copy_recipe, edit, gpuforge
 
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    return shutil.copytree(
-        RECIPES / "saxpy", tmp_path / "saxpy", ignore=shutil.ignore_patterns("dist", "build")
-    )
-
-
-def edit(recipe: Path, old: str, new: str) -> None:
-    manifest = recipe / "gpuforge.toml"
-    text = manifest.read_text()
-    assert old in text
-    manifest.write_text(text.replace(old, new))
-
-
-def test_no_manifest(tmp_path: Path) -> None:
-    done = gpuforge("build", tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith(f"error: no gpuforge.toml in {tmp_path}\n  hint: ")
-
-
-def line_of(recipe: Path, text: str) -> int:
-    lines = (recipe / "gpuforge.toml").read_text().splitlines()
-    return next(number for number, line in enumerate(lines, 1) if line.startswith(text))
-
-
-def test_a_compiler_that_is_not_there(recipe: Path, tmp_path: Path) -> None:
-    edit(recipe, 'compiler = "g++"', 'compiler = "g++"\nversion = ">=99"')
-    done = gpuforge("build", recipe, "--cuda", "13", GPUFORGE_CACHE_DIR=tmp_path / "cache")
-    assert done.returncode == 3
-    place = f"{recipe}/gpuforge.toml:{line_of(recipe, '[toolchains.host]')}:1"
-    assert done.stderr.startswith(f"error: {place}: no usable g++ >=99: looked at PATH")
-    assert "hint: " in done.stderr
-    assert not (tmp_path / "cache").exists()
-
-
-def test_an_impossible_combination_is_refused_before_anything_runs(recipe: Path, tmp_path: Path) -> None:
-    edit(recipe, 'archs = ["75", "80", "90", "100", "120"]', 'archs = ["70", "80"]')
-    done = gpuforge("build", recipe, "--cuda", "13", GPUFORGE_CACHE_DIR=tmp_path / "cache")
-    assert done.returncode == 2
-    assert "gpuforge.toml:" in done.stderr
-    assert "70" in done.stderr
-    assert "hint: " in done.stderr
-    assert not (tmp_path / "cache").exists()
+    return copy_recipe("saxpy", tmp_path)
 
 
 @pytest.mark.network
 def test_a_source_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
     recipe = shutil.copytree(RECIPES / "cufinufft", tmp_path / "cufinufft")
-    edit(recipe, "0ec2aec4", "00000000")
+    edit(recipe, ("0ec2aec4", "00000000"))
     cache = tmp_path / "cache"
-    done = gpuforge(
-        "build",
-        recipe,
-        "--jobs",
-        "1",
-        GPUFORGE_CACHE_DIR=cache,
-        PIP_INDEX_URL="http://127.0.0.1:9/simple",
-        PIP_RETRIES=0,
-    )
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": 0}
+    done = gpuforge("build", recipe, "--jobs", 1, cache=cache, **nowhere)
     assert done.returncode == 3
     assert "cannot reach the package index http://127.0.0.1:9/simple" in done.stderr
     assert "not built: py3-cu12.4-x86_64, py3-cu13.0-x86_64" in done.stderr
-    done = gpuforge("build", recipe, "--jobs", "1", GPUFORGE_CACHE_DIR=cache)
+    done = gpuforge("build", recipe, "--jobs", 1, cache=cache)
     assert done.returncode == 1
     assert "but the manifest says 00000000" in done.stderr
     assert not list(cache.glob("store/*/*/out/source"))
@@ -109,17 +48,8 @@ def test_a_full_disk(recipe: Path, tmp_path: Path, size: str) -> None:
     if mounted.returncode:
         pytest.skip("a tmpfs cannot be mounted here")
     try:
-        done = gpuforge(
-            "build",
-            recipe,
-            "--cuda",
-            "13",
-            "--python",
-            PYTHON,
-            "-o",
-            tmp_path / "dist",
-            GPUFORGE_CACHE_DIR=cache,
-        )
+        options = ("--cuda", 13, "--python", PYTHON, "-o", tmp_path / "dist")
+        done = gpuforge("build", recipe, *options, cache=cache)
         assert done.returncode == 1
         assert "the disk is full" in done.stderr or "no space left in" in done.stderr
         assert not (tmp_path / "dist").exists()
@@ -131,7 +61,7 @@ def test_a_full_disk(recipe: Path, tmp_path: Path, size: str) -> None:
 @pytest.fixture
 def slow(recipe: Path) -> Path:
     """A recipe whose build takes as long as it likes."""
-    edit(recipe, "[build]\n", '[build]\nbefore = [["sleep", "600"]]\n')
+    edit(recipe, ("[build]\n", '[build]\nbefore = [["sleep", "600"]]\n'))
     return recipe
 
 
@@ -157,7 +87,7 @@ def test_ctrl_c_stops_the_children_and_keeps_what_is_finished(slow: Path, tmp_pa
     assert not children(tmp_path, "sleep")
     assert not (tmp_path / "dist").exists()
     dry = gpuforge("build", slow, "--cuda", "13", "--python", PYTHON, "--dry-run", "--explain",
-                   GPUFORGE_CACHE_DIR=tmp_path / "cache")  # fmt: skip
+                   cache=tmp_path / "cache")  # fmt: skip
     assert "reuse    fetch CUDA 13.0" in dry.stdout
 
 

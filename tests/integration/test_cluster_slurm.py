@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,10 +12,9 @@ from pathlib import Path
 
 import pytest
 import slurm_service
+from builds import PYTHON, RECIPES, build
 
 ROOT = Path(__file__).parents[2]
-GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 pytestmark = [
     pytest.mark.network,
@@ -58,12 +56,9 @@ def program(folder: Path) -> Path:
 
 def wheels(folder: Path, *options: str) -> list[str]:
     """Build recipes/saxpy with an empty cache; return the digests of its wheels."""
-    command = [GPUFORGE, "build", str(ROOT / "recipes" / "saxpy"), "--cuda", "13", "--archs", "90", "--json"]
-    command += ["--python", PYTHON, "-o", str(folder / "dist"), *options]
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == 0, done.stderr
-    return [each["sha256"] for each in json.loads(done.stdout)["wheels"]]
+    options = ("--cuda", 13, "--archs", 90, "--python", PYTHON, "-o", folder / "dist", *options)
+    result = build(RECIPES / "saxpy", *options, cache=folder / "cache")
+    return [each["sha256"] for each in result["wheels"]]
 
 
 def jobs() -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import DEVICES, build, forget_wheels
 
 from gpuforge.actions import compiler_cache
 from gpuforge.actions.compiler_cache import PROGRAM, write_wrapper
@@ -21,7 +20,6 @@ from gpuforge.errors import MissingError
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
 
-PROJECT = Path(__file__).parent / "devices"
 MINOR = sys.version_info.minor
 pytestmark = [pytest.mark.toolkit, pytest.mark.xdist_group("build")]
 
@@ -151,26 +149,14 @@ class Builder:
 
     def __call__(self, *pythons: str, **env: str) -> dict[str, dict[str, Any]]:
         """Build; return each cell's wheel with what its host build says of the compiler cache."""
-        command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(PROJECT), "--json"]
-        command += ["--cuda", "13", "--python", ",".join(pythons), "-o", str(self.root / "dist")]
-        environ = {**os.environ, "GPUFORGE_CACHE_DIR": str(self.cache), **env}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
-        assert done.returncode == 0, done.stderr
-        result = json.loads(done.stdout)
+        options = ["--cuda", 13, "--python", ",".join(pythons), "-o", self.root / "dist"]
+        result = build(DEVICES, *options, cache=self.cache, **env)
         told = {action["id"].partition("/")[0]: action.get("compiler_cache") for action in result["actions"]
                 if action["id"].endswith("/host-build")}  # fmt: skip
         return {
             w["cell"].split("-")[0]: {"sha256": w["sha256"], "cache": told[w["cell"]]}
             for w in result["wheels"]
         }
-
-    def forget(self) -> None:
-        """Forget every wheel, but not what was fetched."""
-        for entry in self.cache.glob("store/??/*"):
-            if entry.is_file():  # an alias
-                entry.unlink()
-            elif not any((entry / "out" / fetched).exists() for fetched in ("toolkit", "environment")):
-                shutil.rmtree(entry)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +174,7 @@ def test_wheels_have_the_same_bytes_without_a_cache_with_a_new_one_and_with_a_fu
     assert without[name]["cache"] == {"text": "off (GPUFORGE_NO_SCCACHE)"}
     found = []
     for _ in range(2):
-        builder.forget()
+        forget_wheels(builder.cache)
         found.append(builder(python)[name])
     cold, warm = found
     assert cold["sha256"] == warm["sha256"] == without[name]["sha256"]
@@ -206,7 +192,7 @@ def test_what_does_not_include_python_hits_for_the_second_python(builder: Builde
     )
     if second is None:
         pytest.skip("there is one CPython with headers on this machine")
-    builder.forget()
+    forget_wheels(builder.cache)
     builder(f"3.{MINOR}")
     told = builder(second)[f"cp{second.replace('.', '')}"]["cache"]
     # touch.cu for two architectures and its host part: cudafe++, 2 cicc, 2 ptxas, g++

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import s3_service
+from builds import DEVICES, PYTHON, forget_wheels, gpuforge
 from services import Service, free_ports
 
 from gpuforge.actions import compiler_cache
@@ -22,8 +23,6 @@ from gpuforge.plan import variables
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import detect
 
-PROJECT = Path(__file__).parent / "devices"
-PYTHON = f"3.{sys.version_info.minor}"
 pytestmark = [pytest.mark.toolkit, pytest.mark.xdist_group("build")]
 
 
@@ -167,26 +166,12 @@ class Builder:
     def __init__(self, root: Path, runner: str) -> None:
         self.root, self.cache, self.project = root, root / "cache", root / "project"
         self.words = ["--runner", runner, *(["--image", "bookworm"] if runner == "docker" else [])]
-        shutil.copytree(PROJECT, self.project)
+        shutil.copytree(DEVICES, self.project)
 
     def __call__(self, **env: str) -> tuple[str, dict[str, Any], str]:
         """Build; return the wheel's sha256, what its host build had of the cache, and stderr."""
-        command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(self.project), "--json"]
-        command += [
-            "--cuda",
-            "13",
-            "--python",
-            PYTHON,
-            "--archs",
-            "90",
-            "--no-test",
-            "-o",
-            str(self.root / "dist"),
-        ]
-        environ = {**os.environ, "GPUFORGE_CACHE_DIR": str(self.cache), **env}
-        done = subprocess.run(
-            [*command, *self.words], capture_output=True, text=True, check=False, env=environ
-        )
+        options = ["--cuda", 13, "--python", PYTHON, "--archs", 90, "--no-test", "--json", *self.words]
+        done = gpuforge("build", self.project, "-o", self.root / "dist", *options, cache=self.cache, **env)
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)
         (told,) = (each["compiler_cache"] for each in result["actions"] if each["id"].endswith("/host-build"))
@@ -194,11 +179,7 @@ class Builder:
 
     def forget(self) -> None:
         shutil.rmtree(self.cache / "sccache", ignore_errors=True)
-        for entry in self.cache.glob("store/??/*"):
-            if entry.is_file():  # an alias
-                entry.unlink()
-            elif not any((entry / "out" / fetched).exists() for fetched in ("toolkit", "environment")):
-                shutil.rmtree(entry)
+        forget_wheels(self.cache)
 
 
 @pytest.mark.network

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-import shutil
 import subprocess
-import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
+from builds import PYTHON, build, copy_recipe, edit, record
 from elftools.elf.elffile import ELFFile
 
 from gpuforge.errors import MissingError
@@ -21,8 +17,6 @@ from gpuforge.toolchains.detect import detect
 from gpuforge.toolkits import compilers
 from gpuforge.toolkits.compilers import provision_compiler
 
-RECIPES = Path(__file__).parents[2] / "recipes"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
 PROGRAM = r"""
 #include <iostream>
@@ -64,24 +58,6 @@ def needed(program: Path) -> set[str]:
         return {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
 
 
-def build(recipe: Path, dist: Path, *arguments: str, cache: Path) -> dict[str, Any]:
-    command = [Path(sys.executable).with_name("gpuforge"), "build", recipe, "--python", PYTHON, "--json"]
-    done = subprocess.run(
-        [*command, *arguments, "-o", dist],
-        capture_output=True, text=True, check=False, env={**os.environ, "GPUFORGE_CACHE_DIR": str(cache)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
-def record(wheel: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/gpuforge.json"))
-        found: dict[str, Any] = json.loads(archive.read(name))
-        return found
-
-
 @pytest.mark.slow
 def test_a_wheel_of_cuda_11_is_built_where_only_a_newer_compiler_is_installed(
     offer: compilers.Offer, tmp_path: Path
@@ -89,15 +65,12 @@ def test_a_wheel_of_cuda_11_is_built_where_only_a_newer_compiler_is_installed(
     """The manifest's range makes it the compiler of the host build too; the bytes do not depend on where it lies."""
     with suppress(MissingError):
         pytest.skip(f"this machine has {detect('g++', specifier='>=11,<12').path}, which goes first")
-    recipe = shutil.copytree(
-        RECIPES / "saxpy", tmp_path / "saxpy", ignore=shutil.ignore_patterns("dist", "build")
-    )
-    manifest = recipe / "gpuforge.toml"
-    text = manifest.read_text().replace('compiler = "g++"', 'compiler = "g++"\nversion = ">=11,<12"', 1)
+    recipe = copy_recipe("saxpy", tmp_path)
     debug = '[build]\nconfig-settings = { "cmake.build-type" = "Debug" }\n'
-    manifest.write_text(text.replace("[build]\n", debug, 1))
-    one = build(recipe, tmp_path / "one", "--cuda", "11", cache=tmp_path / "cache")
-    two = build(recipe, tmp_path / "two", "--cuda", "11", "--no-test", cache=tmp_path / "another" / "cache")
+    edit(recipe, ('compiler = "g++"', 'compiler = "g++"\nversion = ">=11,<12"'), ("[build]\n", debug))
+    options = ("--python", PYTHON, "--cuda", 11, "-o")
+    one = build(recipe, *options, tmp_path / "one", cache=tmp_path / "cache")
+    two = build(recipe, *options, tmp_path / "two", "--no-test", cache=tmp_path / "another" / "cache")
     assert [w["sha256"] for w in one["wheels"]] == [w["sha256"] for w in two["wheels"]]
     (wheel,) = (Path(wheel["path"]) for wheel in one["wheels"])
     fetched = {"family": "g++", "version": "11.3.0"}

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import builds
 import pytest
 
 from gpuforge.audit import audit
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 
-ROOT = Path(__file__).parents[2]
-RECIPE = ROOT / "recipes" / "cython-opencl"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+RECIPE = builds.RECIPES / "cython-opencl"
 POCL = ("pocl-binary-distribution==3.0", "siphash24")
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("recipes")]
 Build = Callable[[Path], Path]
@@ -57,18 +54,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
     def run(manifest: Path) -> Path:
         output = folder / f"dist{len(list(folder.glob('dist*')))}"
-        command = [
-            Path(sys.executable).with_name("gpuforge"),
-            "build",
-            manifest,
-            "--python",
-            PYTHON,
-            "-o",
-            output,
-        ]
-        env = {**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-        assert done.returncode == 0, done.stdout + done.stderr
+        builds.build(manifest, "--python", builds.PYTHON, "-o", output, cache=folder / "cache")
         (wheel,) = output.glob("*.whl")
         return wheel
 
@@ -84,39 +70,19 @@ def wheel(build: Build) -> Path:
 def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel, what it declares with its extra, and PoCL: an OpenCL driver for the CPU."""
     folder = tmp_path_factory.mktemp("site") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    install(folder, f"{wheel}[opencl]", "pytest", *POCL)
+    builds.environment(folder, f"{wheel}[opencl]", "pytest", *POCL)
     return folder
 
 
-def install(site: Path, *requirements: object, options: tuple[str, ...] = ()) -> None:
-    pip = [
-        site / "bin" / "python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        *options,
-    ]
-    subprocess.run([*pip, *map(str, requirements)], check=True)
-
-
 def python(site: Path, folder: Path, *argv: object, **env: str) -> str:
-    done = subprocess.run(
-        [site / "bin" / "python", *map(str, argv)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={"PATH": os.defpath, "HOME": str(folder), "GPUFORGE_KERNEL_HOME": str(folder / "kernels"), **env},
-    )
+    own = {"PATH": os.defpath, "HOME": str(folder), "GPUFORGE_KERNEL_HOME": str(folder / "kernels")}
+    done = builds.run(site / "bin" / "python", *argv, cwd=folder, env=own, **env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_its_wheel_has_no_trace_of_cuda_and_the_audit_finds_nothing(wheel: Path) -> None:
-    assert wheel.name.startswith(f"ellipse-1.0-cp{PYTHON.replace('.', '')}-")
+    assert wheel.name.startswith(f"ellipse-1.0-cp{builds.PYTHON.replace('.', '')}-")
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         required = [
@@ -156,20 +122,17 @@ def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_
 def test_it_may_be_installed_below_a_folder_with_a_space(site: Path, wheel: Path, tmp_path: Path) -> None:
     """OpenCL's options have no quotes, and the kernel includes headers."""
     folder = tmp_path / "my programs"
-    install(site, wheel, options=("--no-deps", "--target", str(folder)))
+    builds.install_to(folder, wheel)
     said = python(site, tmp_path, "-c", BACKEND + "print(device.__file__)", PYTHONPATH=str(folder))
     assert said == f"opencl\n{folder}/ellipse/device.py\n"
 
 
 def test_a_build_for_other_devices_runs_the_native_loop(site: Path, build: Build, tmp_path: Path) -> None:
     """PoCL has a CPU: a build for CPUs uses it, one for GPUs does not."""
-    copy = tmp_path / "recipe"
-    shutil.copytree(RECIPE, copy)
-    manifest = copy / "gpuforge.toml"
-    text = manifest.read_text()
+    copy, before = builds.copy_recipe("cython-opencl", tmp_path), '# devices = ["cpu"]'
     for kind, expected in (("cpu", "used     OpenCL source"), ("gpu", "used     CPU")):
-        manifest.write_text(text.replace('# devices = ["cpu"]', f'devices = ["{kind}"]'))
-        install(site, build(copy), options=("--force-reinstall", "--no-deps"))
+        builds.edit(copy, (before, before := f'devices = ["{kind}"]'))
+        builds.install(site / "bin/python", "--force-reinstall", "--no-deps", build(copy))
         said = python(site, tmp_path, "-m", "ellipse._gpuforge", "explain")
         assert expected in said
     assert "refused  OpenCL source  its devices must be gpu; OpenCL has " in said
@@ -185,13 +148,9 @@ def test_on_devices_that_lack_an_extension_the_native_loop_runs(
     site: Path, build: Build, tmp_path: Path
 ) -> None:
     """As on a GPU without double precision: PoCL's CPU has it, and no half precision."""
-    copy = tmp_path / "recipe"
-    shutil.copytree(RECIPE, copy)
-    manifest = copy / "gpuforge.toml"
-    text = manifest.read_text()
-    assert 'extensions = ["cl_khr_fp64"]' in text
-    manifest.write_text(text.replace('["cl_khr_fp64"]', '["cl_khr_fp64", "cl_khr_fp16"]'))
-    install(site, build(copy), options=("--force-reinstall", "--no-deps"))
+    copy = builds.copy_recipe("cython-opencl", tmp_path)
+    builds.edit(copy, ('extensions = ["cl_khr_fp64"]', 'extensions = ["cl_khr_fp64", "cl_khr_fp16"]'))
+    builds.install(site / "bin/python", "--force-reinstall", "--no-deps", build(copy))
     said = python(site, tmp_path, "-m", "ellipse._gpuforge", "explain")
     assert "used     CPU" in said
     assert "refused  OpenCL source  needs cl_khr_fp16, which no device of OpenCL has: " in said
@@ -202,7 +161,7 @@ def test_a_build_without_opencl(build: Build, site: Path, tmp_path: Path) -> Non
     wheel = build(RECIPE / "native.toml")
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if "_gpuforge" in name or name.endswith(".cl")]
-    install(site, wheel, options=("--force-reinstall", "--no-deps"))
+    builds.install(site / "bin/python", "--force-reinstall", "--no-deps", wheel)
     shutil.copytree(RECIPE / "tests", tmp_path / "tests")
     said = python(site, tmp_path, "-m", "pytest", "-q", "tests")
     assert said.splitlines()[-1].startswith("14 passed, 19 skipped"), said

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import builds
 import dask
 import psutil
 import pytest
@@ -22,8 +21,6 @@ from gpuforge.cluster.dask_cluster import started as started_here
 from gpuforge.plan.action import FileInput
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[2]
 
 
 def pause(name: str, seconds: float) -> Any:
@@ -125,33 +122,13 @@ def test_other_users_cannot_use_the_cluster_of_this_machine() -> None:
 def test_a_wheel_by_workers_is_the_same_as_by_local_processes(tmp_path: Path) -> None:
     """The recipe saxpy for CUDA 13; the toolkit is fetched twice."""
     made = {}
-    for name, options in {
+    for name, runner in {
         "local": ["--runner", "local"],
         "dask": ["--runner", "dask", "--jobs", "2"],
     }.items():
-        environ = {**os.environ, "GPUFORGE_CACHE_DIR": str(tmp_path / name)}
-        done = subprocess.run(
-            [
-                Path(sys.executable).with_name("gpuforge"),
-                "build",
-                ROOT / "recipes/saxpy",
-                "--cuda",
-                "13",
-                "--archs",
-                "90",
-                "--python",
-                f"{sys.version_info.major}.{sys.version_info.minor}",
-                "--no-test",
-                *options,
-                "-o",
-                tmp_path / f"dist-{name}",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environ,
-        )
-        assert done.returncode == 0, done.stderr
-        (wheel,) = (tmp_path / f"dist-{name}").glob("*.whl")
+        options = ["--cuda", 13, "--archs", 90, "--python", builds.PYTHON, "--no-test", *runner]
+        dist = tmp_path / f"dist-{name}"
+        builds.build(builds.RECIPES / "saxpy", *options, "-o", dist, cache=tmp_path / name)
+        (wheel,) = dist.glob("*.whl")
         made[name] = (wheel.name, digest.of_file(wheel))
     assert made["dask"] == made["local"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from builds import GPUFORGE, install_to, run
 
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
 FILES = {
@@ -67,22 +67,15 @@ def test_a_wheel_with_libraries_for_gpus_and_cpus(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    command = [
-        str(Path(sys.executable).with_name("gpuforge")),
-        "build",
-        str(tmp_path),
-        "--no-test",
-        "-o",
-        str(tmp_path / "out"),
-    ]
+    command = [GPUFORGE, "build", tmp_path, "--no-test", "-o", tmp_path / "out"]
     manifest = tmp_path / "gpuforge.toml"
     manifest.write_text(FILES["gpuforge.toml"].partition("[audit]")[0])
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    refused = run(*command)
     assert (refused.returncode, "the audit found errors: GF103" in refused.stderr) == (1, True), (
         refused.stderr
     )
     manifest.write_text(FILES["gpuforge.toml"])
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    built = run(*command)
     assert built.returncode == 0, built.stdout + built.stderr
     said = built.stdout + built.stderr
     assert "of sm_75 sm_80 sm_90 sm_100 sm_120 + compute_75 (PTX 9.0)" in said
@@ -90,16 +83,12 @@ def test_a_wheel_with_libraries_for_gpus_and_cpus(tmp_path: Path) -> None:
     assert "kernel sets: cpu-ops, ops, static-ops: files and images match the index" in said
     assert "GF103" not in said, "accepted, with a reason"
     (wheel,) = (tmp_path / "out").glob("*.whl")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "site")]
-    subprocess.run([*pip, str(wheel)], check=True)
+    site = install_to(tmp_path / "site", wheel)
     program = (
         "from ops._gpuforge import KernelLibrary as K; l = K.shipped('ops'); "
         "print(l.load().ops_where()); print(l.explain())"
     )
-    env = {"GPUFORGE_DISABLE_GPU": "1", "PYTHONPATH": str(tmp_path / "site")}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
-    )
+    done = run(sys.executable, "-c", program, GPUFORGE_DISABLE_GPU=1, PYTHONPATH=site)
     answer, _, used, *_ = done.stdout.splitlines()
     assert (answer, used[:34]) == ("7", "  used     cpu-ops library x86-64-")
     assert "refused  ops PTX compute_75" in done.stdout

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from builds import GPUFORGE, RECIPES, environment, install_to, run
 
 from gpuforge.audit import audit
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "halide"
+RECIPE = RECIPES / "halide"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("recipes")]
 TARGETS = ("compute_80", "compute_50", "x86-64-v3")
 OBJECT = re.compile(r"\[\[objects\]\].*?(?=\n\[wheel\])", re.DOTALL)
@@ -32,16 +33,11 @@ abi = {{ version = "1", headers = ["pipelines/filters.h"] }}
 """
 
 
-def build(recipe: Path, dist: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [Path(sys.executable).with_name("gpuforge"), "build", recipe, "-o", dist, *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, whose tests have run in an environment of its own."""
     dist = tmp_path_factory.mktemp("dist")
-    done = build(RECIPE, dist)
+    done = run(GPUFORGE, "build", RECIPE, "-o", dist)
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = dist.glob("softlens-0.1.0-py3-none-*.whl")
     return found
@@ -78,40 +74,26 @@ def test_nothing_of_cuda_is_needed_and_the_runtime_is_there_once(wheel: Path, tm
 
 def test_the_kernel_cache_holds_hundreds_that_halide_compiled(tmp_path: Path) -> None:
     """The nine points of PR 5546, with 300 pipelines in place of copies of one; a driver stands in."""
-    unit, environment = Path(__file__).parents[1] / "unit", tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    python = environment / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "halide==21.*"], check=True)
+    unit = Path(__file__).parents[1] / "unit"
+    python = environment(tmp_path / "venv", "halide==21.*")
     texts = tmp_path / "ptx"
     texts.mkdir()
     subprocess.run([python, unit / "halide_many.py", texts, "300"], check=True)
     assert len({file.read_bytes() for file in texts.glob("*.ptx")}) == 300
-    pytest_command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*pytest_command, "-k", "stand-in", unit / "test_halide_kernels.py"],
-        env={**os.environ, "GPUFORGE_HALIDE_PTX": str(texts)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", "stand-in"]
+    done = run(*command, unit / "test_halide_kernels.py", GPUFORGE_HALIDE_PTX=texts)
     assert done.returncode == 0, done.stdout
     assert "9 passed" in done.stdout
 
 
 def test_the_library_for_this_cpu_is_chosen_and_works(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--target", site, wheel], check=True)
-    env = {**os.environ, "PYTHONPATH": str(site), "GPUFORGE_DISABLE_GPU": "1"}
+    settings: dict[str, Any] = {
+        "PYTHONPATH": install_to(tmp_path / "site", wheel),
+        "GPUFORGE_DISABLE_GPU": 1,
+    }
     program = "import numpy, softlens; print(softlens.where(), softlens.blur(numpy.ones((40, 50)))[20, 20])"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env
-    )
-    assert done.stdout == "cpu 1.0\n"
-    explained = subprocess.run(
-        [sys.executable, "-m", "softlens._gpuforge", "explain"],
-        capture_output=True, text=True, check=True, env=env,
-    ).stdout  # fmt: skip
+    assert run(sys.executable, "-c", program, **settings).stdout == "cpu 1.0\n"
+    explained = run(sys.executable, "-m", "softlens._gpuforge", "explain", **settings).stdout
     assert all(target in explained for target in TARGETS)
 
 
@@ -121,7 +103,7 @@ def test_an_object_for_each_pipeline_would_bring_two_runtimes_and_is_refused(tmp
     manifest = recipe / "gpuforge.toml"
     split = "\n".join(SPLIT.format(name=name) for name in ("blur", "unsharp"))
     manifest.write_text(OBJECT.sub(split, manifest.read_text()))
-    done = build(recipe, tmp_path / "dist", "--no-test")
+    done = run(GPUFORGE, "build", recipe, "-o", tmp_path / "dist", "--no-test")
     assert done.returncode == 1
     assert "GF111" in done.stdout + done.stderr
     assert not list((tmp_path / "dist").glob("*.whl"))

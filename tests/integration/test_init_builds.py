@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
+import builds
 import pytest
 
 from gpuforge.manifest.load import load
 
-PROJECT = Path(__file__).parent / "devices"
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("recipes")]
 
 
 def gpuforge(*arguments: str, cwd: Path) -> str:
-    program = str(Path(sys.executable).with_name("gpuforge"))
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cwd / "cache")}
-    done = subprocess.run(
-        [program, *arguments], capture_output=True, text=True, check=False, env=env, cwd=cwd
-    )
+    done = builds.gpuforge(*arguments, cache=cwd / "cache", cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_a_folder_is_built_from_the_manifest_that_was_guessed(tmp_path: Path) -> None:
-    folder = shutil.copytree(PROJECT, tmp_path / "devices")
+    folder = shutil.copytree(builds.DEVICES, tmp_path / "devices")
     (folder / "gpuforge.toml").unlink()
     assert "[cuda.13] archs = " in gpuforge("init", "devices", cwd=tmp_path)
     result = gpuforge(
-        "build", "devices", "--cuda", "13", "--python", PYTHON, "--archs", "90", "--json", cwd=tmp_path
+        "build", "devices", "--cuda", "13", "--python", builds.PYTHON, "--archs", "90", "--json", cwd=tmp_path
     )
     (wheel,) = json.loads(result)["wheels"]
     assert [each["code"] for each in wheel["findings"]] == ["GF712"]  # the version of a quick try

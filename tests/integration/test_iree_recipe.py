@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import builds
 import pytest
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "iree"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("recipes")]
 
 
@@ -22,21 +20,10 @@ pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """Build the recipe; return its wheel, and what the build says."""
     work = tmp_path_factory.mktemp("iree")
-    recipe = shutil.copytree(RECIPE, work / "iree", ignore=shutil.ignore_patterns("dist", "build"))
-    command = [Path(sys.executable).with_name("gpuforge"), "build", recipe, "-o", work / "dist", "--json"]
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(work / "cache")}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == 0, done.stderr
+    recipe = builds.copy_recipe("iree", work)
+    result = builds.build(recipe, "-o", work / "dist", cache=work / "cache")
     (wheel,) = (work / "dist").glob("*.whl")
-    return wheel, json.loads(done.stdout)
-
-
-def python_with(wheel: Path, folder: Path, *requirements: str) -> Path:
-    """Return the Python of a new environment with the wheel and what else is named."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", wheel, *requirements], check=True)
-    return python
+    return wheel, result
 
 
 def test_the_wheel_is_proved_and_tested(built: tuple[Path, dict[str, Any]]) -> None:
@@ -63,10 +50,8 @@ def test_the_wheel_is_proved_and_tested(built: tuple[Path, dict[str, Any]]) -> N
 def test_without_the_runtime_of_iree_numpy_computes(
     built: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    python = python_with(built[0], tmp_path / "bare")
-    done = subprocess.run(
-        [python, "-m", "rowsoftmax"], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    python = builds.environment(built[0], tmp_path / "bare")
+    done = builds.run(python, "-m", "rowsoftmax", cwd=tmp_path)
     assert "no iree.runtime: pip install" in done.stdout
     assert done.stdout.endswith("1000 rows on numpy: right\n")
 
@@ -74,33 +59,18 @@ def test_without_the_runtime_of_iree_numpy_computes(
 def test_a_runtime_of_another_release_is_named_and_not_used(
     built: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    python = python_with(built[0], tmp_path / "other", "iree-base-runtime==3.12.*")
-    done = subprocess.run(
-        [python, "-m", "rowsoftmax"], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    python = builds.environment(built[0], tmp_path / "other", "iree-base-runtime==3.12.*")
+    done = builds.run(python, "-m", "rowsoftmax", cwd=tmp_path)
     assert "iree-base-runtime 3.12.0 is installed, and IREE 3.13.0 compiled the module" in done.stdout
     assert done.stdout.endswith("1000 rows on numpy: right\n")
 
 
 def test_the_runtime_of_iree_opens_cuda_and_nccl_by_name_only(tmp_path: Path) -> None:
     """Neither is NEEDED, so the runtime starts on a machine without them: the audit follows its libraries."""
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "-d",
-            tmp_path,
-            "iree-base-runtime==3.13.*",
-        ],
-        check=True,
-    )
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", tmp_path]
+    subprocess.run([*pip, "iree-base-runtime==3.13.*"], check=True)
     (wheel,) = tmp_path.glob("*.whl")
-    command = [Path(sys.executable).with_name("gpuforge"), "audit", wheel, "--format", "json"]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    found = builds.audit(wheel)
     needed = {entry["name"] for each in found["objects"] for entry in each["needed"]}
     assert needed, "the report lists what each library needs"
     assert not any("cuda" in name or "nccl" in name or "vulkan" in name for name in needed)
@@ -132,9 +102,7 @@ print(backend(), context.devices[0].platform.name)
 @pytest.mark.usefixtures("pocl")
 def test_iree_and_opencl_work_in_one_process(built: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     wanted = ("iree-base-runtime==3.13.*", "pyopencl", "pocl-binary-distribution")
-    python = python_with(built[0], tmp_path / "both", *wanted)
-    done = subprocess.run(
-        [python, "-c", SIDE_BY_SIDE], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    python = builds.environment(built[0], tmp_path / "both", *wanted)
+    done = builds.run(python, "-c", SIDE_BY_SIDE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "local-task Portable Computing Language\n"

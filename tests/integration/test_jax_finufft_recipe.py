@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import builds
 import pytest
 from packaging.requirements import Requirement
 
 from gpuforge.wheel import metadata
 
-RECIPES = Path(__file__).parents[2] / "recipes"
-GPUFORGE = Path(sys.executable).with_name("gpuforge")
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 NIGHTLY = "GPUFORGE_NIGHTLY"
 nightly = pytest.mark.skipif(
     NIGHTLY not in os.environ,
@@ -50,27 +47,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with both recipes, which have FINUFFT in common, and an empty cache."""
     folder = tmp_path_factory.mktemp("finufft")
     for name in ("jax-finufft", "cufinufft"):
-        shutil.copytree(RECIPES / name, folder / name, ignore=shutil.ignore_patterns("dist", "build"))
+        builds.copy_recipe(name, folder)
     return folder
 
 
-def gpuforge(place: Path, *arguments: object) -> dict[str, Any]:
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(place / "cache")}
-    done = subprocess.run(
-        [str(GPUFORGE), *map(str, arguments)], capture_output=True, text=True, check=False, env=env
-    )
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
 def build(place: Path, name: str, *arguments: str) -> dict[str, Any]:
-    return gpuforge(place, "build", place / name, "--archs", "90", "-o", place / "dist", "--json", *arguments)
+    return builds.build(
+        place / name, "--archs", "90", "-o", place / "dist", *arguments, cache=place / "cache"
+    )
 
 
 @pytest.fixture(scope="module")
 def built(place: Path) -> dict[str, Any]:
-    return build(place, "jax-finufft", "--cuda", "12,13", "--python", PYTHON)
+    return build(place, "jax-finufft", "--cuda", "12,13", "--python", builds.PYTHON)
 
 
 def one(built: dict[str, Any], start: str) -> Path:
@@ -110,14 +99,8 @@ def test_a_wheel_requires_the_jax_it_was_tested_with_and_the_libraries_it_needs(
 def test_without_cuda_it_imports_and_the_cpu_computes(
     built: dict[str, Any], major: str, tmp_path: Path
 ) -> None:
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, one(built, f"jax_finufft_cu{major}")], check=True)
-    clean = {"PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [python, "-I", "-c", CPU], capture_output=True, text=True, check=False, env=clean, cwd=tmp_path
-    )
+    python = builds.environment(tmp_path / "venv", one(built, f"jax_finufft_cu{major}"))
+    done = builds.run(python, "-I", "-c", CPU, env={"PATH": "/usr/bin:/bin"}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -139,12 +122,10 @@ def test_the_front_package_installs_the_wheel_of_the_chosen_major(
 
 
 @of_each_major
-def test_beside_jax_and_cupy_one_cuda_major_comes_into_the_process(
-    place: Path, built: dict[str, Any], major: str
-) -> None:
+def test_beside_jax_and_cupy_one_cuda_major_comes_into_the_process(built: dict[str, Any], major: str) -> None:
     beside = ("--with", f"jax[cuda{major}]", "--with", f"cupy-cuda{major}x")
     wheel = one(built, f"jax_finufft_cu{major}")
-    report = gpuforge(place, "audit", wheel, *beside, "--expect", "90", "--format", "json")
+    report = builds.audit(wheel, *beside, "--expect", "90")
     assert [each for each in report["findings"] if each["severity"] != "info"] == []
     names = [x["name"] for x in report["together"]["libraries"] if x["kind"] == "CUDA runtime"]
     assert {name.partition(".so.")[2] for name in names} - {""} == {major}  # CuPy has one without a name

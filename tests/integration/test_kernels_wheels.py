@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from builds import GPUFORGE, PYTHON, copy_recipe, edit, environment, run
 
-ROOT = Path(__file__).parents[2]
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-GPUFORGE = Path(sys.executable).with_name("gpuforge")
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
-
-
-def run(*command: object, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, check=False, env={**os.environ, **env}
-    )
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("split") / "saxpy"
-    shutil.copytree(ROOT / "recipes" / "saxpy", folder)
-    manifest = (folder / "gpuforge.toml").read_text()
-    assert 'naming = ["suffix"]' in manifest
-    (folder / "gpuforge.toml").write_text(manifest.replace('naming = ["suffix"]', 'kernels = "own"'))
+    folder = copy_recipe("saxpy", tmp_path_factory.mktemp("split"))
+    edit(folder, ('naming = ["suffix"]', 'kernels = "own"'))
     return folder
 
 
@@ -47,10 +35,8 @@ def dist(project: Path) -> Path:
 @pytest.fixture(scope="module")
 def site(dist: Path) -> Path:
     """The package installed alone."""
-    folder = dist.parent / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    pip(folder, "install", "saxpy", dist=dist)
-    return folder
+    environment(dist.parent / "env", "--no-index", f"--find-links={dist}", "saxpy")
+    return dist.parent / "env"
 
 
 def pip(env: Path, *words: str, dist: Path) -> None:

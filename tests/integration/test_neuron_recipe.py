@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import builds
 import pytest
 
 from gpuforge.digest import Contents
@@ -18,9 +19,7 @@ from gpuforge.package.contents import SourceSet
 from gpuforge.plan import recipe
 from gpuforge.plan.source_files import lower_objects
 
-ROOT = Path(__file__).parents[2]
-RECIPE = ROOT / "recipes" / "neuron"
-GPUFORGE = Path(sys.executable).with_name("gpuforge")
+RECIPE = builds.RECIPES / "neuron"
 NIGHTLY = "GPUFORGE_NIGHTLY"
 nightly = pytest.mark.skipif(
     NIGHTLY not in os.environ, reason=f"takes minutes: set {NIGHTLY} to 1, or to a wheel of the recipe"
@@ -51,15 +50,6 @@ def neuron_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel
 
 
-def environment(folder: Path, *requirements: object) -> Path:
-    """Make an environment with what is required, from PyPI; return its Python."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *map(str, requirements)], check=True)
-    return python
-
-
 class User:
     """Somebody with ringnet in an environment: no GPU, no activated environment, builds of their own."""
 
@@ -68,19 +58,12 @@ class User:
         folder.mkdir()
 
     def run(self, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.python, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.folder,
-            env={
-                "PATH": os.defpath,
-                "HOME": str(self.folder),
-                "GPUFORGE_KERNEL_HOME": str(self.folder / "kernels"),
-                **env,
-            },
-        )
+        own = {
+            "PATH": os.defpath,
+            "HOME": str(self.folder),
+            "GPUFORGE_KERNEL_HOME": str(self.folder / "kernels"),
+        }
+        return builds.run(self.python, *arguments, cwd=self.folder, env=own, **env)
 
     def spikes(self, solver: str) -> Spikes:
         done = self.run("-c", RING, solver)
@@ -106,8 +89,7 @@ def same(one: Spikes, other: Spikes) -> bool:
 
 
 def test_pypis_neuron_is_host_only(neuron_wheel: Path) -> None:
-    argv = [GPUFORGE, "audit", neuron_wheel, "--manifest", RECIPE / "host.toml"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = builds.run(builds.GPUFORGE, "audit", neuron_wheel, "--manifest", RECIPE / "host.toml")
     said = " ".join(done.stdout.split())
     assert "proved host-only: neuron: " in said
     assert (
@@ -120,7 +102,7 @@ def test_pypis_neuron_is_host_only(neuron_wheel: Path) -> None:
 def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user of a ringnet without a fallback: NEURON's side made by nrnivmodl, the sources with their recipe."""
     folder = tmp_path_factory.mktemp("compiling")
-    python = environment(folder / "env", neuron_wheel)
+    python = builds.environment(folder / "env", neuron_wheel)
     (site,) = folder.glob("env/lib/python*/site-packages")
     shutil.copytree(RECIPE / "src" / "ringnet", site / "ringnet")
     nrnivmodl = [python.with_name("nrnivmodl"), RECIPE / "mod"]
@@ -165,18 +147,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user who has installed the recipe's wheel with pip: one that is built now, or the one that NIGHTLY names."""
     folder = tmp_path_factory.mktemp("ringnet")
     wheel = _built(folder) if os.environ[NIGHTLY] == "1" else Path(os.environ[NIGHTLY]).absolute()
-    return User(environment(folder / "env", wheel, f"neuron=={VERSION}"), folder / "user", wheel)
+    return User(builds.environment(folder / "env", wheel, f"neuron=={VERSION}"), folder / "user", wheel)
 
 
 def _built(folder: Path) -> Path:
-    done = subprocess.run(
-        [GPUFORGE, "build", RECIPE, "-o", folder / "dist"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "GPUFORGE_CACHE_DIR": str(folder / "cache")},
-    )
-    assert done.returncode == 0, done.stderr
+    builds.build(RECIPE, "-o", folder / "dist", cache=folder / "cache")
     (wheel,) = (folder / "dist").glob("*.whl")
     return wheel
 
@@ -218,7 +193,7 @@ def test_fallback_user_build_and_neuron_itself_give_the_same_spikes(installed: U
 @pytest.mark.toolkit
 def test_the_fallback_serves_other_patch_releases_of_neuron(installed: User, tmp_path: Path) -> None:
     """What `packages = { neuron = "major.minor" }` promises, with the oldest release that the wheel allows."""
-    oldest = User(environment(tmp_path / "env", installed.wheel, "neuron==9.0.0"), tmp_path / "user")
+    oldest = User(builds.environment(tmp_path / "env", installed.wheel, "neuron==9.0.0"), tmp_path / "user")
     expected = installed.spikes("neuron")
     assert same(oldest.spikes("neuron"), expected)
     assert same(oldest.spikes("core"), expected)

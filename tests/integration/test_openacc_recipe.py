@@ -11,13 +11,12 @@ from pathlib import Path
 
 import docker
 import pytest
+from builds import PYTHON, RECIPES, install_to, run
 
 from gpuforge.audit import audit
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 
-ROOT = Path(__file__).parents[2]
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("build")]
 SHIPPED = (
     "kernel library mechanisms\n"
@@ -41,28 +40,18 @@ MECHANISM(mine, 0, initial, advance);
 
 @pytest.fixture(scope="module")
 def site(openacc_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("installed") / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--target", folder, openacc_wheel], check=True)
-    return folder
+    return install_to(tmp_path_factory.mktemp("installed") / "site", openacc_wheel)
 
 
 def membrane(site: Path, module: str, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a module of the package where no GPU is to be seen."""
-    return subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=site,
-        env={
-            "PATH": os.defpath,
-            "PYTHONPATH": str(site),
-            "GPUFORGE_KERNEL_HOME": str(site.parent / "kernels"),
-            "GPUFORGE_DISABLE_GPU": "1",
-            **env,
-        },
-    )
+    own = {
+        "PATH": os.defpath,
+        "PYTHONPATH": str(site),
+        "GPUFORGE_KERNEL_HOME": str(site.parent / "kernels"),
+        "GPUFORGE_DISABLE_GPU": "1",
+    }
+    return run(sys.executable, "-m", module, *arguments, cwd=site, env=own, **env)
 
 
 def result(site: Path) -> str:
@@ -152,7 +141,7 @@ def changed(wheel: Path, target: Path, ending: str, change: Callable[[bytes], by
 
 
 def errors(wheel: Path) -> set[str]:
-    found = audit([wheel], expectation=expectation(load(ROOT / "recipes" / "openacc"))).findings
+    found = audit([wheel], expectation=expectation(load(RECIPES / "openacc"))).findings
     return {finding.code for finding in found if finding.severity == "error"}
 
 
@@ -169,7 +158,7 @@ def test_files_changed_after_they_were_listed(openacc_wheel: Path, tmp_path: Pat
 
 
 def test_a_host_only_pattern_without_a_binary(openacc_wheel: Path, tmp_path: Path) -> None:
-    text = (ROOT / "recipes" / "openacc" / "gpuforge.toml").read_text()
+    text = (RECIPES / "openacc" / "gpuforge.toml").read_text()
     (tmp_path / "gpuforge.toml").write_text(text.replace("*.so", "*.py"))
     found = audit([openacc_wheel], expectation=expectation(load(tmp_path))).findings
     assert [finding.code for finding in found if finding.severity == "error"] == ["GF602"]

@@ -7,12 +7,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from builds import RECIPES, gpuforge
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 IMAGE = "bookworm"
 NIGHTLY = "GPUFORGE_NIGHTLY"
 pytestmark = [
@@ -23,22 +22,8 @@ pytestmark = [
 
 
 def build(recipe: Path, work: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    program = str(Path(sys.executable).with_name("gpuforge"))
-    command = [
-        program,
-        "build",
-        str(recipe),
-        "--runner",
-        "docker",
-        "--image",
-        IMAGE,
-        "-o",
-        str(work / "dist"),
-    ]
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(work / "cache")}
-    done = subprocess.run([*command, *more], capture_output=True, text=True, check=False, env=env)
-    assert "Traceback" not in done.stderr + done.stdout
-    return done
+    options = ("--runner", "docker", "--image", IMAGE, "-o", work / "dist", *more)
+    return gpuforge("build", recipe, *options, cache=work / "cache")
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import s3_service
+from builds import PYTHON, RECIPES, gpuforge
 
 from gpuforge import digest
 from gpuforge.cluster import upkeep
 from gpuforge.cluster.folder import connect
 from gpuforge.cluster.shared_store import opened
 from gpuforge.execute.entry import StoreEntry, survey
-
-ROOT = Path(__file__).parents[2]
-GPUFORGE = Path(sys.executable).with_name("gpuforge")
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -88,32 +84,22 @@ def test_processes_with_caches_of_their_own_make_nothing_twice(url: str, tmp_pat
 def test_a_machine_with_an_empty_cache_compiles_nothing_that_another_compiled(
     url: str, tmp_path: Path
 ) -> None:
-    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     wheels = []
     for machine in ("one", "two"):
         (tmp_path / f"{machine}-work").mkdir(mode=0o700)
-        folders = {
-            "GPUFORGE_CACHE_DIR": str(tmp_path / machine),
-            "GPUFORGE_WORK": str(tmp_path / f"{machine}-work"),
-        }
-        argv = [
-            GPUFORGE,
-            "build",
-            ROOT / "recipes/saxpy",
+        options = [
             "--cuda",
-            "13",
+            13,
             "--archs",
-            "80",
+            80,
             "--python",
-            python,
+            PYTHON,
+            "--json",
+            "-o",
+            tmp_path / f"{machine}-dist",
         ]
-        ran = subprocess.run(
-            [*argv, "--json", "-o", tmp_path / f"{machine}-dist"],
-            env={**os.environ, **folders, "GPUFORGE_STORE": url},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        places = {"GPUFORGE_WORK": tmp_path / f"{machine}-work", "GPUFORGE_STORE": url}
+        ran = gpuforge("build", RECIPES / "saxpy", *options, cache=tmp_path / machine, **places)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         for secret in filter(None, map(os.environ.get, ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"))):
             assert secret not in ran.stdout + ran.stderr

@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import tarfile
 import threading
 import zipfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import build, edit
 
 from gpuforge.cuda.targets import targets
 from gpuforge.errors import MissingError
@@ -33,7 +33,6 @@ from gpuforge.toolkits.select import select
 
 pytestmark = [pytest.mark.network, pytest.mark.toolkit, pytest.mark.xdist_group("providers")]
 MACHINE = platform.machine()
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 KERNEL = """
 #include <cub/block/block_reduce.cuh>
 #include <cuda_fp16.h>
@@ -217,20 +216,8 @@ def test_a_wheel_of_cuda_12_requires_what_its_symbols_need(
     for name, text in PROJECT.items():
         (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "project" / name).write_text(text)
-    manifest = tmp_path / "project" / "gpuforge.toml"
-    manifest.write_text(manifest.read_text().replace("[cuda.12]", f'[cuda.12]\nprovider = "{provider}"'))
-    command = [
-        Path(sys.executable).with_name("gpuforge"),
-        "build",
-        tmp_path / "project",
-        "--json",
-        "-o",
-        tmp_path,
-    ]
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(tmp_path / "cache"), "GPUFORGE_REDIST_URL": nvidia}
-    done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    edit(tmp_path / "project", ("[cuda.12]", f'[cuda.12]\nprovider = "{provider}"'))
+    result = build(tmp_path / "project", "-o", tmp_path, cache=tmp_path / "cache", GPUFORGE_REDIST_URL=nvidia)
     assert [(cell["provider"], cell["nvcc"]) for cell in result["cells"]] == [(provider, "12.4.131")]
     (wheel,) = result["wheels"]
     assert wheel["findings"] == []

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
+from builds import RECIPES, build, copy_recipe, edit, gpuforge
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "torch-extension"
+RECIPE = RECIPES / "torch-extension"
 pytestmark = [pytest.mark.toolkit, pytest.mark.xdist_group("torch")]
 large = [
     pytest.mark.network,
@@ -35,30 +32,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    return shutil.copytree(
-        RECIPE, tmp_path / "torch-extension", ignore=shutil.ignore_patterns("dist", "build")
-    )
-
-
-def gpuforge(command: str, path: Path, *arguments: object, cache: Path) -> subprocess.CompletedProcess[str]:
-    program = str(Path(sys.executable).with_name("gpuforge"))
-    env = {**os.environ, "GPUFORGE_CACHE_DIR": str(cache)}
-    done = subprocess.run(
-        [program, command, str(path), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=env,
-    )
-    assert "gpuforge itself failed" not in done.stderr
-    return done
-
-
-def build(path: Path, dist: Path, *arguments: object, cache: Path) -> dict[str, Any]:
-    done = gpuforge("build", path, "--json", "-o", dist, *arguments, cache=cache)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    return copy_recipe("torch-extension", tmp_path)
 
 
 def requirements(wheel: Path) -> list[str]:
@@ -79,10 +53,7 @@ def test_the_cells_of_both_manifests(cache: Path) -> None:
 
 
 def test_a_torch_of_another_cuda_major_is_refused(recipe: Path, cache: Path) -> None:
-    manifest = recipe / "gpuforge.toml"
-    manifest.write_text(
-        manifest.read_text().replace('axes = { torch = ["2.10"] }', 'axes = { torch = ["2.11"] }')
-    )
+    edit(recipe, ('axes = { torch = ["2.10"] }', 'axes = { torch = ["2.11"] }'))
     done = gpuforge("build", recipe, "--dry-run", cache=cache)
     assert done.returncode == 2
     assert "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4" in done.stderr
@@ -101,7 +72,7 @@ class TestLarge:
     def test_one_wheel_serves_the_releases_of_a_cuda_major(
         self, cuda: str, required: str, releases: list[str], recipe: Path, tmp_path: Path, cache: Path
     ) -> None:
-        result = build(recipe, tmp_path / "dist", "--cuda", cuda, "--archs", "90", cache=cache)
+        result = build(recipe, "-o", tmp_path / "dist", "--cuda", cuda, "--archs", "90", cache=cache)
         (wheel,) = result["wheels"]
         assert {finding["severity"] for finding in wheel["findings"]} <= {"info"}
         path = Path(wheel["path"])
@@ -113,9 +84,7 @@ class TestLarge:
     def test_the_unstable_interface_in_a_wheel_for_several_is_an_error(
         self, recipe: Path, tmp_path: Path, cache: Path
     ) -> None:
-        manifest = recipe / "gpuforge.toml"
-        aten = '{ SCALED_ADD_ABI = "aten" }'
-        manifest.write_text(manifest.read_text().replace('{ SCALED_ADD_TORCH = "{torch}" }', aten))
+        edit(recipe, ('{ SCALED_ADD_TORCH = "{torch}" }', '{ SCALED_ADD_ABI = "aten" }'))
         done = gpuforge(
             "build", recipe, "--cuda", "13", "--archs", "90", "--json", "-o", tmp_path / "dist", cache=cache
         )
@@ -130,7 +99,7 @@ class TestLarge:
 
     def test_a_wheel_for_each_release(self, recipe: Path, tmp_path: Path, cache: Path) -> None:
         manifest = recipe / "per-torch.toml"
-        result = build(manifest, tmp_path / "dist", "--axis", "torch=2.11", cache=cache)
+        result = build(manifest, "-o", tmp_path / "dist", "--axis", "torch=2.11", cache=cache)
         (wheel,) = result["wheels"]
         assert {finding["severity"] for finding in wheel["findings"]} <= {"info"}
         assert Path(wheel["path"]).name.startswith("scaled_add-0.1.0+cu13.torch2.11-cp311-abi3-")

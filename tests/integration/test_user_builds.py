@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import builds
 import pytest
 from library_samples import answer, compile_library, environment, install, printed, run, toolchain
 
@@ -27,7 +28,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def builds(site: Path) -> list[str]:
+def kept(site: Path) -> list[str]:
     return sorted(
         p.name.partition("-")[0] for p in (site.parent / "builds").glob("user/demo/*/*") if p.is_dir()
     )
@@ -58,7 +59,7 @@ def test_kills_at_any_moment_leave_the_old_state_or_the_new(site: Path) -> None:
         assert built(site) in made
         assert answer(site) == 42
     assert run(site, "compile").returncode == 0
-    assert builds(site) == ["build"]  # nothing of the killed ones is left
+    assert kept(site) == ["build"]  # nothing of the killed ones is left
     assert compiling(site) == []
 
 
@@ -94,7 +95,7 @@ def test_three_at_once_all_succeed(site: Path, output: list[str]) -> None:
         assert [path.name for path in (site / "out").iterdir()] == ["libanswers.so"]
         assert answer(site, GPUFORGE_KERNELS_DEMO_ANSWERS="out/libanswers.so") == 42
     else:
-        assert (answer(site), builds(site)) == (42, ["build"])
+        assert (answer(site), kept(site)) == (42, ["build"])
 
 
 def tool(name: str, *arguments: object) -> str:
@@ -234,18 +235,8 @@ def libgomps(site: Path, host: str, kernels: Path | None = None) -> set[Path]:
 
 
 def audit(code: str, *arguments: object) -> list[dict[str, Any]]:
-    """Audit wheels, and return the findings of one code; with an error among them the exit status is 1."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("gpuforge"), "audit", *map(str, arguments), "--format", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    findings = [finding for finding in json.loads(done.stdout)["findings"] if finding["code"] == code]
-    assert done.returncode == (
-        1 if any(finding["severity"] == "error" for finding in findings) else done.returncode
-    )
-    return findings
+    """Return the findings of one code of an audit."""
+    return [finding for finding in builds.audit(*arguments)["findings"] if finding["code"] == code]
 
 
 def as_wheel(site: Path, folder: Path, requires: str = "") -> Path:
