@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,12 @@ from pathlib import Path
 @cache
 def parsed(path: Path) -> ast.Module:
     """Return the tree of a file of gpuforge. Tests that read all files are one group, so each is parsed once."""
-    return ast.parse(path.read_text())
+    gc.disable()  # it would look for garbage among a million nodes, now and in every later test
+    try:
+        return ast.parse(path.read_text())
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def statements(node: ast.AST, *, types: bool = True) -> Iterator[ast.AST]:

@@ -443,6 +443,7 @@ def _templates(nodes: list[ast.AST]) -> Iterator[ast.expr]:
     yield from (n.value for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "detail")
 
 
+@pytest.mark.thorough
 def test_templates_have_no_values_in_them() -> None:
     """A brace in a value would be taken for a field."""
     for module in Path(gpuforge.audit.__file__).parent.rglob("*.py"):

@@ -427,7 +427,13 @@ def test_names_of_many_folders_are_read_once() -> None:
 # What each finding says, whole: message, subjects and fix of every case of every rule.
 
 
-@pytest.mark.parametrize("code", sorted({case.code for case in CASES.values()}))
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, marks=pytest.mark.thorough) if code in {"GF407", "GF707"} else code  # large files
+        for code in sorted({case.code for case in CASES.values()})
+    ],
+)
 def test_a_rule_speaks_where_it_must_and_nowhere_else(code: str, tmp_path: Path) -> None:
     said = []
     for number, (name, case) in enumerate(sorted(CASES.items())):

@@ -21,10 +21,10 @@ from thread_samples import COUNT, in_threads
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, UnknownKernel
 
-BACKENDS = ("cuda", "opencl", "cpu", "iree")
 
-
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(
+    params=["cuda", "cpu", "iree", pytest.param("opencl", marks=pytest.mark.thorough)]  # PoCL compiles
+)
 def kernels(
     request: pytest.FixtureRequest, tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch
 ) -> KernelSet:

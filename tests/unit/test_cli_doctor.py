@@ -40,6 +40,7 @@ def checks(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[d
     return status, json.loads(capsys.readouterr().out)["checks"]
 
 
+@pytest.mark.thorough
 def test_without_a_compiler_no_build_is_possible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -165,6 +165,7 @@ def test_names_that_no_registry_has_are_refused_as_a_build_refuses_them(
         assert capsys.readouterr().err.startswith(f"error: {message}")
 
 
+@pytest.mark.thorough
 def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
     recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
 ) -> None:

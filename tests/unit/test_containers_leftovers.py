@@ -36,6 +36,7 @@ def test_a_process_that_lives_keeps_its_containers_however_old_they_are() -> Non
     assert not is_left(labels("x", HOUR), 1000 * HOUR)
 
 
+@pytest.mark.thorough
 def test_a_process_that_ended_leaves_them_and_one_of_the_same_number_is_another() -> None:
     ask = "from gpuforge.containers.container import *; print(labels()[OWNER])"
     ended = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)

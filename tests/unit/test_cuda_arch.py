@@ -82,6 +82,7 @@ ARCHS = ["50", "53", "60", "62", "70", "72", "75", "80", "86", "87", "89", "90",
          "101", "101f", "103", "103f", "110", "110f", "120", "120a", "120f", "121"]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cubin", "ptx"])
 def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
     """Both on all architectures and all GPUs that there are, Jetson among them."""

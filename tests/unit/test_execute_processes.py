@@ -42,6 +42,7 @@ def counted(top: Path) -> list[Step]:
     ]
 
 
+@pytest.mark.thorough
 def test_real_commands_feed_each_other_and_a_second_run_is_instant(tmp_path: Path) -> None:
     steps = counted(tmp_path)
     outcome = real(tmp_path, steps)

@@ -141,6 +141,7 @@ def test_processes_that_a_step_leaves_end_with_it(step: Callable[..., Task], run
     assert gone(int(output(asked)))
 
 
+@pytest.mark.thorough
 def test_a_step_ends_with_its_time_and_when_it_is_cancelled(
     tmp_path: Path, step: Callable[..., Task], runner: LocalRunner
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_step_ends_with_its_time_and_when_it_is_cancelled(
     assert all(gone(pid) for pid in running)
 
 
+@pytest.mark.thorough
 def test_a_step_goes_on_when_the_program_is_killed_and_the_next_gets_another(
     step: Callable[..., Task], runner: LocalRunner
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_step_goes_on_when_the_program_is_killed_and_the_next_gets_another(
     assert Keepers.of_this_process() is not first
 
 
+@pytest.mark.thorough
 def test_a_step_that_ends_its_keeper_or_stops_the_program_fails_alone(
     step: Callable[..., Task], runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

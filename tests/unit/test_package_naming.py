@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
 from gpuforge.errors import ActionError, UsageError
@@ -25,33 +24,6 @@ def unpacked(root: Path, name: str = "My.Solver", version: str = "2.5.1") -> Pat
         "Wheel-Version: 1.0\nGenerator: x 1\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n"
     )
     return root
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        NAME,
-        "a-1-py2.py3-none-any.whl",
-        "a_b-1!2.0+cu13-7_x-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
-    ],
-)
-def test_a_file_name_is_taken_apart_and_put_together(name: str) -> None:
-    assert str(WheelName.parse(name)) == name
-
-
-def test_tags_are_expanded_and_sorted() -> None:
-    assert WheelName.parse("a-1-py3.py2-none-linux_x86_64.any.whl").tags == (
-        Tag("py2", "none", "any"),
-        Tag("py2", "none", "linux_x86_64"),
-        Tag("py3", "none", "any"),
-        Tag("py3", "none", "linux_x86_64"),
-    )
-
-
-@pytest.mark.parametrize("name", ["a.whl", "a-1-py3-none-any.zip", "a-one-py3-none-any.whl"])
-def test_another_file_name_is_refused(name: str) -> None:
-    with pytest.raises(ActionError, match=r"^not a wheel's file name: "):
-        WheelName.parse(name)
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,3 @@ def test_invalid_requirements_are_errors() -> None:
         requirements.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
     with pytest.raises(ActionError, match="the toolkit reports version 'new' for nvidia-cuda-runtime"):
         requirements.requirement_for(CUDART, "new")
-
-
-def test_metadata_without_a_name_is_an_error() -> None:
-    with pytest.raises(ActionError, match=r"^METADATA has no Name\n"):
-        metadata.with_name(b"Version: 1\n\n", "b")

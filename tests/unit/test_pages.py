@@ -68,36 +68,3 @@ def test_a_snippet_of_the_how_to_page_completes_a_manifest(snippet: str, tmp_pat
     text += "".join(lines for table, lines in BEFORE.items() if table not in snippet)
     (tmp_path / "gpuforge.toml").write_text(text + snippet)
     assert load(tmp_path).manifest.package.name == "demo"
-
-
-def test_no_page_leads_nowhere() -> None:
-    """Each relative link of the pages leads to a file, and its fragment to a heading."""
-    pages = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").rglob("*.md"),
-        *ROOT.glob("recipes/*/*.md"),
-    ]
-    lost = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
-        for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text())
-        if not _there(page, target)
-    ]
-    assert lost == []
-
-
-def _there(page: Path, target: str) -> bool:
-    path, _, fragment = target.partition("#")
-    file = page.parent / path if path else page
-    if not fragment or not file.exists():
-        return file.exists()
-    headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
-    return fragment in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_no_recipe_installs_the_wheels_of_several_pythons_at_once() -> None:
-    """`pip install dist/name-*.whl` fails where the build has found more than one Python; nor is an index asked."""
-    for path in (ROOT / "recipes").glob("*/README.md"):
-        for line in re.findall(r"^\$ pip install (.+)$", path.read_text(), re.MULTILINE):
-            assert line.startswith("--no-index --find-links dist "), (path, line)

@@ -45,6 +45,7 @@ def users(file: ManifestFile, machine: Machine, folder: Path, text: str) -> set[
     return {name.partition("/")[2] for name in found}
 
 
+@pytest.mark.thorough
 def test_every_placeholder_of_a_plan_is_filled(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
     with install_plug_in(tmp_path / "site"):
         build = '\n[build]\nenv = { X = "{toolkit}" }\nconfig-settings = { x = "{project}" }\n'

@@ -12,7 +12,6 @@ from plan_samples import LoadRecipe, changed, plan_of, request_of
 
 from gpuforge.actions.cell_actions import lower
 from gpuforge.cuda.targets import targets
-from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import variables
 from gpuforge.plan.action import Action, ActionInput, FileInput
@@ -85,11 +84,6 @@ def test_in_host_build_keeps_object_sources_in_the_tree(recipe: LoadRecipe, mach
     assert tree(kept) == ("mod/a.cpp", "pyproject.toml", "src/core.cpp")
 
 
-def test_the_path_of_the_host_compiler_is_taken(recipe: LoadRecipe, machine: Machine) -> None:
-    file = recipe(('compiler = "g++"', 'compiler = "g++"\npath = "/usr/bin/g++"'))
-    assert plan_of(file, machine).actions
-
-
 def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
@@ -104,6 +98,8 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Mach
         "gpus": list(gpus),
     }
     assert plan.wheels[cell].action == f"{cell}/variant"
+    (test,) = (action for action in plan.actions if action.id == f"{cell}/test")
+    assert test.needs == (f"{cell}/test-requirements", f"{cell}/wheel")
     assert plan.wheels["cp311-cu13.0-x86_64-suffix"].action == "cp311-cu13.0-x86_64-suffix/wheel"
     named = {a.id: request_of(a)["naming"] for a in plan.actions if a.id.endswith("/wheel")}
     assert named == {f"{cell}/wheel": "plain", "cp311-cu13.0-x86_64-suffix/wheel": "suffix"}
@@ -150,12 +146,6 @@ def test_argv_has_no_path_of_this_machine(recipe: LoadRecipe, machine: Machine) 
         return [word for word in words if str(recipe().folder) in word or "/usr/bin/g++" in word]
 
     assert [paths(action) for action in plan_of(recipe(), machine).actions if paths(action)] == []
-
-
-def test_the_toolkit_decides_on_nvcc(recipe: LoadRecipe, machine: Machine) -> None:
-    file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/nvcc"'))
-    with pytest.raises(UsageError, match="nvcc is always the one of the toolkit"):
-        plan_of(file, machine)
 
 
 def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: LoadRecipe, machine: Machine) -> None:

@@ -137,13 +137,6 @@ def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(
     assert fetch.title == "fetch what the tests need on Python 3.13"
 
 
-def test_a_variants_test_is_of_the_plain_wheel(recipe: LoadRecipe, machine: Machine) -> None:
-    file = recipe(add='\n[wheel]\nnaming = ["variant"]\n')
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
-    assert action(plan, f"{CELL}/test").needs == (f"{CELL}/test-requirements", f"{CELL}/wheel")
-    assert plan.wheels[CELL].action == f"{CELL}/variant"
-
-
 def test_without_tests_there_is_a_note(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add=TEST)
     plan = plan_of(file, machine, test=False)

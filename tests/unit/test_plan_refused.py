@@ -89,6 +89,7 @@ def test_a_fallback_by_what_compiles_for_gpus_of_users_says_why_not(
 
 
 def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine: Machine) -> None:
+    assert plan_of(recipe(('compiler = "g++"', 'compiler = "g++"\npath = "/usr/bin/g++"')), machine).actions
     file = recipe(
         ('toolchains = ["', 'toolchains = ["theirs", "'),
         ('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/cuda/bin/nvcc"'),

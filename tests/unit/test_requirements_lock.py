@@ -60,10 +60,6 @@ def test_the_demo_and_the_tests_run_with_the_same_versions() -> None:
     assert {project: develop.get(project, version) for project, version in demo.items()} == demo
 
 
-def test_the_demo_installs_no_tools() -> None:
-    assert versions(DEMO, "3.11").keys().isdisjoint({"pytest", "mypy", "ruff", "distributed"})
-
-
 @pytest.mark.parametrize("name", [DEMO, DEVELOP])
 def test_the_lock_holds_on_any_machine(name: str) -> None:
     """No address of an index, and a sha256 of every file."""

@@ -57,12 +57,14 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Checked:
     return Checked(OpenClKernel("root", "k.cl", context, program), {1: "no root of a negative number"})
 
 
+@pytest.mark.thorough
 def test_without_an_error_the_result_is_written(root: Checked) -> None:
     y = np.full(4, 7, "f4")
     root.launch(1, 4, np.array([0, 1, 4, 9], "f4"), y, np.uint64(4))
     assert y.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.thorough
 def test_an_error_has_its_place_and_nothing_is_written(root: Checked) -> None:
     y = np.full(4, 7, "f4")
     with pytest.raises(
@@ -74,6 +76,7 @@ def test_an_error_has_its_place_and_nothing_is_written(root: Checked) -> None:
     assert y.tolist() == [7] * 4
 
 
+@pytest.mark.thorough
 def test_an_index_out_of_bounds_is_found_before_it_is_used(root: Checked) -> None:
     y = np.full(4, 7, "f4")
     with pytest.raises(KernelError, match=r"^element 3: the index is out of bounds"):

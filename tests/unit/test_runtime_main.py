@@ -17,12 +17,14 @@ def _run(*arguments: str, output: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(argv, stdout=stream, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [(), ("explain",), ("include",)], ids=str)
 def test_a_full_disk_is_one_line(arguments: tuple[str, ...]) -> None:
     done = _run(*arguments, output="/dev/full")
     assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
 
 
+@pytest.mark.thorough
 def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:
     shown = tmp_path / "shown"
     done = _run(output=str(shown))

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
+import pytest
+from source_samples import parsed
+
 from gpuforge.runtime.more_reasons import SENTENCES as MORE
 from gpuforge.runtime.more_reasons import WITHOUT
 from gpuforge.runtime.values import LAST
@@ -16,11 +19,7 @@ from gpuforge.runtime.values import SENTENCES as OF_CUDA
 SENTENCES = {**OF_CUDA, **MORE}
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "gpuforge" / "runtime"
-MODULES = {
-    path: ast.parse(path.read_text())
-    for path in RUNTIME.rglob("*.py")
-    if path.name not in {"values.py", "more_reasons.py"}
-}
+MODULES = [path for path in RUNTIME.rglob("*.py") if path.name not in {"values.py", "more_reasons.py"}]
 HEADER = "".join(path.read_text() for path in sorted((RUNTIME / "c").glob("*.h")))
 
 
@@ -59,8 +58,8 @@ def put_into(name: str, target: ast.expr) -> set[str]:
 
 def made() -> Iterator[tuple[str, str, set[str] | None]]:
     """The place, the kind and the facts of each reason that Python makes; None for facts that cannot be read."""
-    for path, module in MODULES.items():
-        functions = [each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)]
+    for path in MODULES:
+        functions = [each for each in ast.walk(parsed(path)) if isinstance(each, ast.FunctionDef)]
         for function in functions:
             for call in ast.walk(function):
                 if (
@@ -77,6 +76,7 @@ def needed(sentence: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(sentence) if name}
 
 
+@pytest.mark.thorough
 def test_a_reason_has_a_sentence_and_its_facts() -> None:
     reasons = list(made())
     assert len(reasons) > 60
@@ -94,7 +94,8 @@ def test_the_header_makes_only_reasons_that_have_a_sentence() -> None:
     assert set(kinds) <= SENTENCES.keys()
 
 
+@pytest.mark.thorough
 def test_each_sentence_is_of_a_reason_that_is_made() -> None:
-    texts = {text for module in MODULES.values() for node in ast.walk(module) for text in constants(node)}
+    texts = {text for path in MODULES for node in ast.walk(parsed(path)) for text in constants(node)}
     assert SENTENCES.keys() - texts == set()
     assert {*WITHOUT, *LAST} <= SENTENCES.keys()

@@ -152,6 +152,7 @@ def test_graphs_are_switched_off(
     assert counter(stub, "stub_graphs") == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bound", [False, True])
 def test_a_graph_that_cannot_be_made_or_changed_is_not_missed(
     launched: Launched, kernel: Kernel, stub: str, monkeypatch: pytest.MonkeyPatch, bound: bool
@@ -210,6 +211,7 @@ def test_launches_on_two_devices_have_their_own_graphs(
     assert counter(stub, "stub_graphs") == 2
 
 
+@pytest.mark.thorough
 def test_graphs_go_with_their_kernel(launched: Launched, kernels: KernelSet, stub: str) -> None:
     kernel = kernels.function("saxpy")
     launched(kernel, MANY)

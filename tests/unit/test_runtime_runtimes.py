@@ -290,6 +290,7 @@ def test_the_fallback_that_is_replaced_does_not_count_and_others_do(tmp_path: Pa
     ]
 
 
+@pytest.mark.thorough
 def test_what_only_the_replaced_fallback_needs_is_not_loaded(tmp_path: Path) -> None:
     """A grafted library that nothing else needs is in no process with the user's build."""
     fallback = "demo/_gpuforge/kernels/default/libdefault.so"

@@ -27,6 +27,7 @@ def test_one_kernel_is_unloaded_with_its_last_reference(kernels: KernelSet, stub
     assert counter(stub, "stub_unloads") == 1
 
 
+@pytest.mark.thorough
 def test_the_one_used_longest_ago_goes(tmp_path: Path, pocl: None) -> None:
     made = install_set(tmp_path / "packages", OPENCL_C, cpu=False)
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "kernels")}

@@ -202,6 +202,7 @@ def test_the_projects_own_line_is_enough_where_it_holds_the_cuda_major(own: str,
     assert added == ([] if enough else ["cuda-toolkit[curand]>=13.0,<14"])
 
 
+@pytest.mark.thorough
 def test_what_was_read_of_a_wheel_is_read_once(tmp_path: Path) -> None:
     wheel = IndexWheel(CURAND, "10.4", "curand.whl", "https://example.org/curand.whl", "a" * 64)
     library = linked_file.read(Path(sys.executable).resolve())

@@ -57,6 +57,7 @@ def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path:
     )
 
 
+@pytest.mark.thorough
 def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Path, tmp_path: Path) -> None:
     folder, other = tmp_path / "copy", tmp_path / "other" / "python3"
     workdir.stage(InputPath(stored), folder)
@@ -68,6 +69,7 @@ def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Pa
     assert venv.adopt(stored, Path(sys.executable)) == stored / "bin" / "python"  # nothing is written
 
 
+@pytest.mark.thorough
 def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     workdir.stage(InputPath(stored), folder)

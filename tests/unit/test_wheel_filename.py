@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.tags import Tag, parse_tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -28,6 +28,9 @@ FILE_NAMES = st.builds("{}-{}-{}{}".format, NAMES, VERSIONS, TAGS, st.sampled_fr
 
 
 @given(FILE_NAMES)
+@example("a_b-1!2.0+cu13-7_x-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")
+@example("a-1-py3.py2-none-linux_x86_64.any.whl")
+@example("a-1-py3-none-any.zip")
 def test_a_file_name_is_read_as_packaging_reads_it(name: str) -> None:
     try:
         project, version, _, tags = parse_wheel_filename(name)
