@@ -7,17 +7,10 @@ client writes `kill` and, for all jobs of a run, `client`, which changes as long
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
-import shutil
-import tarfile
-import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -25,14 +18,12 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from gpuforge import tree
 from gpuforge.cluster.objects import Objects, ObjectsError
 from gpuforge.execute.outcome import ActionResult
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.work import Work
 from gpuforge.locks import file_name
 from gpuforge.plan.site import ContainerImage
-from gpuforge.tree import remove
 
 End = Literal["ended", "unfit"]  # the work has a result; or only this worker cannot do it
 
@@ -90,14 +81,6 @@ class Board:
         while (text := self._objects.read(f"{self._job}/log-{start:08}")) is not None:
             yield text
             start += 1
-
-    def keep(self, archive: Path) -> None:
-        """Send the working directory of an action that failed."""
-        self._objects.upload(archive, f"{self._job}/kept")
-
-    def fetch_kept(self, archive: Path, most: int) -> bool:
-        """Fetch the directory that `keep` sent; False if it is not there."""
-        return self._objects.download(f"{self._job}/kept", archive, most)
 
     def end(self, how: End, result: ActionResult) -> None:
         """Write down how the job ended; nothing is written to its log after it."""
@@ -164,9 +147,8 @@ class Run(NamedTuple):
     """The values that all jobs of one run share.
 
     `store` is the URL of the shared store. Without one, the workers are processes of the client's machine, which have
-    its folder `cache` in common; a worker elsewhere has a cache folder of its own. `failed` is the folder for working
-    directories of actions that failed. `compiled` is the name of the project's compiler cache there. `id` is unique to
-    the run.
+    its folder `cache` in common, and `failed` for working directories of actions that failed; a worker elsewhere has a
+    cache folder of its own. `compiled` is the name of the project's compiler cache there. `id` is unique to the run.
     """
 
     id: str
@@ -194,75 +176,3 @@ class Job(NamedTuple):
 def new_name(action: str) -> str:
     """Return a name for a job; it begins with the action's name, for the engine's display."""
     return f"{action}-{uuid4().int % 10**12:012}"
-
-
-_MOST = 16 * 10**9  # bytes of the archive, and of what is unpacked from it
-
-
-def send_workdir(board: Board, folder: Path) -> None:
-    """Put a working directory on the board, unless it is too large or has paths that are too long."""
-    with tempfile.TemporaryDirectory(prefix="gpuforge-kept-", dir=folder.parent) as place:
-        archive = Path(place, "kept.tar.gz")
-        left = _MOST
-        with suppress(OSError):
-            with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
-                for entry in tree.walk(folder):
-                    left -= entry.stat.st_size
-                    if left < 0:
-                        return
-                    tar.add(folder / entry.path, entry.path, recursive=False)
-            board.keep(archive)
-
-
-def fetch_workdir(board: Board, folder: Path, action: str) -> Path | None:
-    """Unpack what `send_workdir` put there below `folder`, replacing an earlier one; None if there is none.
-
-    Left out are links that lead out of the directory, and anything but files, folders and links.
-    """
-    kept = folder / file_name(action)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".gpuforge-kept-", dir=folder) as place:
-        archive = Path(place, "kept.tar.gz")
-        if not board.fetch_kept(archive, _MOST):
-            return None
-        remove(kept)
-        try:
-            with tarfile.open(archive) as tar:
-                _unpack(tar, kept)
-        except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError):
-            remove(kept)
-            return None
-    return kept
-
-
-def _unpack(tar: tarfile.TarFile, place: Path) -> None:
-    """Write what stays in the folder, up to a total size; links come last, so that nothing is written through one.
-
-    `tarfile` has filters for this only since Python 3.11.4.
-    """
-    left, links = _MOST, dict[str, str]()
-    place.mkdir()
-    for member in tar:
-        left -= member.size
-        if left < 0:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-        if tree.leaves(place, member.name):
-            continue
-        target = place / member.name
-        if member.isdir():
-            target.mkdir(parents=True, exist_ok=True)
-        elif member.issym():
-            links[member.name] = member.linkname
-        elif member.isfile() and (content := tar.extractfile(member)):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with content, target.open("xb") as stream:
-                shutil.copyfileobj(content, stream)
-            target.chmod(member.mode & 0o755)
-        elif member.islnk() and not tree.leaves(place, member.linkname):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.hardlink_to(place / member.linkname)
-    for name, linked in links.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).symlink_to(linked)
-    for name in [name for name in links if tree.leaves(place, name)]:
-        (place / name).unlink()

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from gpuforge.cluster import abilities
 from gpuforge.cluster.abilities import Abilities, Ability, refused, unable
-from gpuforge.cluster.board import Board, End, Job, Pulse, Run, fetch_workdir, new_name
+from gpuforge.cluster.board import Board, End, Job, Pulse, Run, new_name
 from gpuforge.cluster.inputs import Sender
 from gpuforge.cluster.objects import Objects, ObjectsError
 from gpuforge.cluster.worker import SharedPlaces
@@ -204,9 +204,6 @@ class RemoteWorkers:
             raise
         finally:
             ticket.drop()
-        if ended.result and ended.result.kept and self._run.failed and not self._run.cache:
-            here = fetch_workdir(board, self._run.failed, action.id)
-            ended = ended._replace(result=replace(ended.result, kept=here))
         if ended.how in {"ended", "unfit"}:
             board.close()
         else:  # a worker that was only unreachable finds this when it is back

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from gpuforge.cache_folder import cache_folder
-from gpuforge.cluster.board import Board, Job, Pulse, Run, send_workdir
+from gpuforge.cluster.board import Board, Job, Pulse, Run
 from gpuforge.cluster.folder import connect
 from gpuforge.cluster.inputs import UnfitError, programs_here, received
 from gpuforge.cluster.objects import Objects, ObjectsError
@@ -50,7 +50,7 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
         log = Path(folder, "log")
         try:
             work = _here(job, at.store, cpus)
-            failed = job.run.failed and (job.run.failed if job.run.cache else Path(folder, "failed"))
+            failed = job.run.failed if job.run.cache else None
             variables = sccache.configured(os.environ, at.cache, job.run.compiled, job.run.store)
             place = Workplace(at.store, _runner(job, at, cpus, failed, variables))
         except UnfitError as error:
@@ -65,8 +65,6 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
                 result = place.do(work, log, lambda _: None)
             except (OSError, GpuforgeError) as error:
                 result = failed_by(error, work, log, time.monotonic() - begin)
-            if result.kept and not job.run.cache:
-                send_workdir(board, result.kept)
     if watchdog.is_alone:
         board.clear()
         return "its client is gone"

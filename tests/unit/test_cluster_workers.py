@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -14,12 +13,10 @@ from pathlib import Path
 import pytest
 from remote_samples import REASON, action, work
 
-from gpuforge import tree
 from gpuforge.cluster import abilities, client, inputs
-from gpuforge.cluster import board as board_module
 from gpuforge.cluster import client as attempt
 from gpuforge.cluster import worker as watchdog
-from gpuforge.cluster.board import Board, Job, Run, fetch_workdir, send_workdir
+from gpuforge.cluster.board import Board, Job, Run
 from gpuforge.cluster.client import RemoteWorkers
 from gpuforge.cluster.folder import FolderObjects
 from gpuforge.cluster.worker import of_client, work_on
@@ -272,22 +269,6 @@ def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
     assert "set GPUFORGE_STORE to" in error.value.diagnostics[0].hint
 
 
-def test_a_working_directory_that_failed_comes_to_the_client_without_links_out(tmp_path: Path) -> None:
-    folder = tmp_path / "worker/cell-act"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "sub/a").write_text("a")
-    (folder / "in").symlink_to("sub/a")
-    (folder / "out").symlink_to("/etc/passwd")
-    board = Board(FolderObjects(tmp_path / "objects"), "run", "job")
-    assert fetch_workdir(board, tmp_path / "failed", "cell/act") is None
-    send_workdir(board, folder)
-    for _ in range(2):
-        here = fetch_workdir(board, tmp_path / "failed", "cell/act")
-        assert here == tmp_path / "failed/cell-act"
-        assert sorted(each.relative_to(here).as_posix() for each in here.rglob("*")) == ["in", "sub", "sub/a"]
-    assert [each.name for each in (tmp_path / "failed").iterdir()] == ["cell-act"]
-
-
 def test_what_a_killed_client_left_is_removed_by_a_later_one(tmp_path: Path) -> None:
     objects = FolderObjects(tmp_path)
     for name in (
@@ -337,40 +318,3 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (ended.how, ended.word) == ("lost", "gone")
     assert max(b - a for a, b in pairwise(looks[:20])) <= 2
     assert len(looks) < 600
-
-
-@pytest.mark.thorough
-def test_what_a_failed_action_left_costs_no_more_than_it_may(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder too deep for recursion was taken for a worker that is lost, and the action ran four times."""
-    board = Board(FolderObjects(tmp_path / "board"), "run", "job")
-    deep = tmp_path / "deep"
-    deep.mkdir()
-    code = (
-        "import os, sys; os.chdir(sys.argv[1])\nfor _ in range(1100): os.mkdir('deeper'); os.chdir('deeper')"
-    )
-    subprocess.run([sys.executable, "-c", code, deep], check=True)
-    send_workdir(board, deep)
-    assert fetch_workdir(board, tmp_path / "failed", "a") is None
-    tree.remove(deep)
-    large = tmp_path / "large"
-    large.mkdir()
-    with (large / "sparse").open("wb") as stream:
-        stream.truncate(200_000)
-    send_workdir(board, large)
-    for most in (10_000, 300_000):
-        monkeypatch.setattr(board_module, "_MOST", most)
-        assert (fetch_workdir(board, tmp_path / "failed", "a") is None) is (most == 10_000)
-    board.clear()
-    monkeypatch.setattr(board_module, "_MOST", 10_000)
-    send_workdir(board, large)
-    assert not board.fetch_kept(tmp_path / "archive", 10**6)
-
-
-@pytest.mark.parametrize("archive", [b"", b"no archive", b"\x1f\x8b\x08\x00 cut"])
-def test_a_broken_archive_of_a_failed_action_is_left_out(archive: bytes, tmp_path: Path) -> None:
-    board = Board(FolderObjects(tmp_path / "board"), "run", "job")
-    (tmp_path / "sent").write_bytes(archive)
-    board.keep(tmp_path / "sent")
-    assert fetch_workdir(board, tmp_path / "failed", "cell/act") is None
