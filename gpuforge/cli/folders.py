@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuforge.cache_folder import VARIABLE as CACHE_VARIABLE
-from gpuforge.cluster.objects import VARIABLE
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.execute import workdir
-from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.sizes import size_in_bytes
 
 if TYPE_CHECKING:
     from gpuforge.cluster.shared_store import SharedStore
+    from gpuforge.execute.store import FolderStore
 
 
 def check(dist: Path, cache: Path, environ: Mapping[str, str]) -> None:
@@ -47,6 +45,8 @@ def _cache(cache: Path, environ: Mapping[str, str]) -> Iterator[Diagnostic]:
 
 
 def _work(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
+    from gpuforge.execute import workdir
+
     try:
         requested = workdir.requested(environ)
     except MissingError as error:
@@ -89,6 +89,8 @@ def opened(cache: Path, environ: Mapping[str, str]) -> FolderStore | SharedStore
     Raises UsageError for an invalid address or size, and MissingError if a package for it is missing.
     """
     if not (url := address(environ)):
+        from gpuforge.execute.store import FolderStore
+
         return FolderStore(cache / "store")
     from gpuforge.cluster import shared_store
 
@@ -97,6 +99,8 @@ def opened(cache: Path, environ: Mapping[str, str]) -> FolderStore | SharedStore
 
 def address(environ: Mapping[str, str]) -> str | None:
     """Return the address of the shared store, if there is one."""
+    from gpuforge.cluster.objects import VARIABLE
+
     return environ.get(VARIABLE) or None
 
 

@@ -7,7 +7,6 @@ import configparser
 import posixpath
 import re
 from collections.abc import Collection, Iterator
-from importlib.metadata import Distribution
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,19 +34,6 @@ class _Parser(configparser.RawConfigParser):
     optionxform = staticmethod(str)  # type: ignore[assignment]  # names keep their case
 
 
-class _Installed(Distribution):
-    """A distribution with only entry points, which pip reads by this class of the standard library."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def read_text(self, filename: str) -> str | None:
-        return self._text if filename == FILE else None
-
-    def locate_file(self, path: object) -> Path:
-        return Path(str(path))
-
-
 def of_pypi(text: bytes, groups: Collection[str]) -> list[EntryPoint]:
     """Return the entries of these groups as PyPI reads them; raises MalformedError for a text that it refuses."""
     parser = _Parser(delimiters=("=",))
@@ -64,8 +50,19 @@ def of_pip(text: bytes, groups: Collection[str] | None = None) -> list[EntryPoin
 
     Raises MalformedError for a text that it refuses.
     """
+    from importlib.metadata import Distribution  # noqa: PLC0415  20 modules, and few wheels have commands
+
+    class Installed(Distribution):
+        """A distribution with only entry points, which pip reads by this class of the standard library."""
+
+        def read_text(self, filename: str) -> str | None:
+            return text.decode() if filename == FILE else None
+
+        def locate_file(self, path: object) -> Path:
+            return Path(str(path))
+
     try:
-        found = _Installed(text.decode()).entry_points
+        found = Installed().entry_points
     except (UnicodeDecodeError, TypeError) as error:  # TypeError for an entry without "="
         raise MalformedError.of("pip cannot read its lines") from error
     return [EntryPoint(p.name, p.value) for p in found if groups is None or p.group in groups]
