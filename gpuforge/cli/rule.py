@@ -60,7 +60,7 @@ def command(rule: Rule | None, *, every: bool, form: str) -> None:
 
     CODE is that of the audit's report, such as GF201. Without one, the codes are listed.
     """
-    from gpuforge.audit.report.sarif import markdown
+    from gpuforge.audit.report.sarif import linkless, markdown
     from gpuforge.audit.rules import RULES
 
     if rule and every:
@@ -70,7 +70,7 @@ def command(rule: Rule | None, *, every: bool, form: str) -> None:
         data = {"schema": 1, "rules": [_data(each, markdown(each.code)) for each in rules]}
         result([json.dumps(data, indent=2, ensure_ascii=False), "\n"])
     elif rule or every:
-        _show("\n\n".join(f"# {each.code}: {each.title}\n\n{markdown(each.code)}" for each in rules))
+        _show("\n\n".join(f"# {each.code}: {each.title}\n\n{linkless(each.code)}" for each in rules))
     else:
         result(f"{each.code}  {each.severity:7}  {each.title}\n" for each in rules)
 

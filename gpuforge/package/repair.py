@@ -82,9 +82,9 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         check_self_contained(linked, linking.linkage)
         log("no file needs a CUDA library from outside the wheel")
     name = WheelName.parse(made.name)
-    _tell(before.keys(), after.keys(), linked, name, linking.linkage, log)
-    by_pip = linking.linkage == "pip"
     brought_to = _brought(after, linking.build.carried)
+    _tell(before.keys(), after, linked, brought_to, name, linking.linkage, log)
+    by_pip = linking.linkage == "pip"
     for member, elf in sorted(after.items()):
         folders = [library.folder for library in linked[member]] if by_pip else []
         folders += [package.libraries[soname] for soname, package in brought_to[member].items()]
@@ -97,19 +97,25 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
 
 def _tell(
     before: Set[PurePosixPath],
-    after: Set[PurePosixPath],
+    after: Files,
     linked: Linked,
+    brought: Mapping[PurePosixPath, Mapping[str, Carried]],
     name: WheelName,
     linkage: Linkage,
     log: Log,
 ) -> None:
     """Log which libraries are in the wheel now, which are not, and its platform tag."""
-    for member in sorted(after - before):
+    for member in sorted(after.keys() - before):
         plain = sonames.plain_name(member.name)
         log(f"added {member}: {plain} is not on every Linux, and no required package has it")
     where = "NVIDIA's packages have it" if linkage == "pip" else "the user's machine must have it"
-    for soname in sorted({library.soname for found in linked.values() for library in found}):
-        log(f"left out {soname}: {where}")
+    out = {
+        soname: f"{carried.package} has it" for each in brought.values() for soname, carried in each.items()
+    }
+    out |= {n: "the driver has it" for elf in after.values() for n in elf.needed if libraries.is_driver(n)}
+    out |= {library.soname: where for found in linked.values() for library in found}
+    for soname, reason in sorted(out.items()):
+        log(f"left out {soname}: {reason}")
     log(f"platform {name.platform}: the oldest systems that have all symbols in use")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -105,11 +106,19 @@ def test_libraries_are_found_by_the_variable_of_the_loader(tmp_path: Path) -> No
     assert [name.split("-")[0] for name in grafted] == ["demo.libs/libfft"]
 
 
-def test_the_libraries_of_torch_stay_out_of_the_wheel(tmp_path: Path) -> None:
-    wheel = linked(tmp_path, "libc10.so", "libtorch_cpu.so")
+def test_the_libraries_of_torch_stay_out_of_the_wheel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = linked(tmp_path, "libc10.so", "libtorch_cpu.so", "libcuda.so.1")
     status, made = repair(wheel, "--provided-by", "torch==2.11")
     assert status == 0
     assert made is not None
+    out = re.findall(r"^left out (.*)$", capsys.readouterr().err, re.MULTILINE)
+    assert out == [
+        "libc10.so: torch has it",
+        "libcuda.so.1: the driver has it",
+        "libtorch_cpu.so: torch has it",
+    ]
     assert metadata.fields(metadata.of_wheel(made), "Requires-Dist") == ["torch>=2.11,<2.12"]
     assert search_path(made, "demo/_core.so", tmp_path) == ("$ORIGIN/../torch/lib",)
     with zipfile.ZipFile(made) as archive:

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
@@ -509,6 +510,19 @@ def test_each_rule_has_its_page() -> None:
     assert rules[0]["name"] == "RuntimesHashed"
     assert "\n\n**Fix:** Use only" in rules[0]["help"]["markdown"]
     assert "\n\nFix: Use only" in rules[0]["help"]["text"]
+
+
+def test_a_rule_leads_to_its_page_on_the_site_once_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = Message()
+    monkeypatch.setattr(sarif, "metadata", lambda _: described)
+    for line, address in (
+        ("Source, https://git.example.org/gpuforge", None),
+        ("Documentation, https://docs.example.org/g/", "https://docs.example.org/g/findings/GF101.html"),
+    ):
+        described["Project-URL"] = line
+        sarif._site.cache_clear()
+        assert sarif.as_log(sample())["runs"][0]["tool"]["driver"]["rules"][0].get("helpUri") == address
+    sarif._site.cache_clear()
 
 
 def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> None:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -85,7 +86,19 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": f"{title[0].upper()}{title[1:]}."},
         "help": {"text": plain(code) or title, "markdown": page or title},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        **({"helpUri": f"{site}findings/{code}.html"} if (site := _site()) else {}),
     }
+
+
+@cache
+def _site() -> str:
+    """Return the address of the documents, from `[project.urls]` of pyproject.toml; "" as long as they have none."""
+    try:
+        urls = metadata("gpuforge").get_all("Project-URL", [])
+    except PackageNotFoundError:  # gpuforge is run from its sources
+        return ""
+    found = dict(url.split(", ", 1) for url in urls).get("Documentation", "")
+    return found and f"{found.removesuffix('/')}/"
 
 
 def _result(finding: Finding) -> dict[str, Any]:

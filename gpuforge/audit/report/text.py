@@ -76,6 +76,10 @@ def _end(report: Report, empty: int, page: Page) -> Iterator[str]:
         are = "s have no binaries and no findings" if empty > 1 else " has no binaries and no findings"
         yield ""
         yield from page.lines(Text(f"{empty} more installed distribution{are}"))
+    if report.findings:
+        worst = min(report.findings, key=lambda each: SEVERITIES.index(each.severity))
+        yield ""
+        yield from page.lines(Text("", rest=f"`{_whole(f'gpuforge rule {worst.code}')}` explains a finding."))
     if len(report.wheels) > 1:
         yield ""
         yield from page.lines(Text(_summary(report), "bold"))
