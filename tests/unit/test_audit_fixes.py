@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import refused_samples
 from archive_samples import wheel_file
-from audit_samples import wheel
+from audit_samples import wheel, with_ident
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
@@ -393,8 +393,10 @@ DATA = f"{MODULE}int x; int *y = &x;\nint *f(void) {{ return y; }}\n"
         ("GF107", "g++", CXX, ["-static-libstdc++"], "-Wl,--exclude-libs,ALL"),
         ("GF506", "gcc", DATA, ["-fno-pic", "-mcmodel=large", "-Wl,-z,notext"], "-fPIC"),
         ("GF507", "gcc", DATA, ["-Wl,-z,norelro"], "-Wl,-z,relro,-z,now"),
+        ("GF304", "gcc", DATA, ["-Wl,--disable-new-dtags"], "-Wl,--enable-new-dtags"),
+        ("GF511", "gcc", DATA, ["-nostdlib", "-Wl,-z,max-page-size=4096"], "-Wl,-z,max-page-size=65536"),
     ],
-    ids=["GF107", "GF506", "GF507"],
+    ids=["GF107", "GF506", "GF507", "GF304", "GF511"],
 )
 def test_the_flag_that_a_finding_names_mends_the_build(
     code: str, compiler: str, source: str, fault: Sequence[str], flag: str, tmp_path: Path
@@ -407,36 +409,66 @@ def test_the_flag_that_a_finding_names_mends_the_build(
         shared = library(
             place.with_name("libshared.so"), source=CXX.replace("PyInit_ext", "shared"), compiler="g++"
         )
-        module = library(
-            place, *path_of("$ORIGIN"), *flags, needed=[shared], source=source, compiler=compiler
-        )
-        files = {f"demo/{path.name}": path.read_bytes() for path in (module, shared)}
-        return {f.code: f.fix for f in audit([wheel(place.parent, files, name=NAME)]).findings}
+        entries = path_of("$ORIGIN", "$ORIGIN/../nvidia/cuda_runtime/lib")
+        own = [shared] if compiler == "g++" else []
+        needed = [*own, library(place.parent / "package" / "libcudart.so.12")]
+        module = library(place, *entries, *flags, needed=needed, source=source, compiler=compiler)
+        # EM_AARCH64 or EM_X86_64, as the linker is for one
+        machine, number = ("aarch64", 183) if code == "GF511" else ("x86_64", 62)
+        files = {f"demo/{path.name}": with_ident(path.read_bytes(), 18, number) for path in (module, *own)}
+        made = wheel(place.parent, files, name=NAME.replace("x86_64", machine), requires=[RUNTIME])
+        return {f.code: f.fix for f in audit([made]).findings}
 
     assert flag in found("built", *fault)[code]
     assert found("again", *fault, flag) == {}
 
 
-def test_the_driver_is_left_out_by_the_command_of_its_finding(tmp_path: Path) -> None:
-    driver = library(tmp_path / "lib" / "libcuda.so.1", source="int cuInit(unsigned x) { return x; }")
-    code = f"int cuInit(unsigned);\n{MODULE}int f(void) {{ return cuInit(0); }}\n"
-    files = {"demo/ext.abi3.so": library(tmp_path / "ext.so", needed=[driver], source=code).read_bytes()}
-    built = wheel(tmp_path, files, name="demo-1.0-cp39-abi3-linux_x86_64.whl")
+@pytest.mark.parametrize(
+    ("code", "needed", "requires", "others", "leaves"),
+    [
+        ("GF207", ["libcuda.so.1"], [], {}, {"GF206"}),
+        ("GF101", ["libcudart.so.12"], [RUNTIME], {"demo/libdemo.a": b"!<arch>\n"}, set()),
+        ("GF102", ["libcudart.so.12", "libc10.so"], [TORCH], {}, set()),
+        ("GF109", ["libcublas.so.12", "libc10.so"], [TORCH], {}, set()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_library_is_left_out_by_the_command_of_its_finding(
+    code: str,
+    needed: list[str],
+    requires: list[str],
+    others: dict[str, bytes],
+    leaves: set[str],
+    tmp_path: Path,
+) -> None:
+    """Repair a wheel, and again with the options that the finding about the first result names."""
+    libraries = [library(tmp_path / "lib" / name) for name in needed]
+    calls = " + ".join(f"{path.name.partition('.')[0]}()" for path in libraries)
+    source = "".join(f"int {path.name.partition('.')[0]}(void);\n" for path in libraries)
+    ext = library(
+        tmp_path / "ext.so",
+        *path_of("$ORIGIN/../nvidia/cuda_runtime/lib"),
+        needed=libraries,
+        source=f"{source}{MODULE}int f(void) {{ return {calls}; }}\n",
+    )
+    files = {"demo/ext.abi3.so": ext.read_bytes(), **others}
+    built = wheel(tmp_path, files, name="demo-1.0-cp39-abi3-linux_x86_64.whl", requires=requires)
 
     def repaired(folder: str, command: str = "auditwheel repair") -> dict[str, str]:
-        target = tmp_path / folder
-        bin_folder = Path(sys.executable).parent
+        target, bin_folder = tmp_path / folder, Path(sys.executable).parent
         paths = {
             "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
-            "LD_LIBRARY_PATH": str(driver.parent),
+            "LD_LIBRARY_PATH": str(tmp_path / "lib"),
         }
-        words = [str(bin_folder / "python"), "-m", *shlex.split(command), "-w", str(target), str(built)]
-        subprocess.run(words, check=True, env={**os.environ, **paths}, stderr=subprocess.DEVNULL)
+        words = [str(bin_folder / "python"), "-m", *shlex.split(command), "--exclude", "libc10.so"]
+        argv = [*words, "-w", str(target), str(built)]
+        subprocess.run(argv, check=True, env={**os.environ, **paths}, stderr=subprocess.DEVNULL)
         (result,) = target.iterdir()
         return {f.code: f.fix for f in audit([result]).findings}
 
-    grafted = repaired("grafted")
-    assert repaired("left out", grafted["GF207"].partition(": ")[2]).keys() == {"GF206"}
+    fix = repaired("grafted")[code]
+    command = fix[fix.index("auditwheel repair") :].partition(")")[0].replace("NAME", needed[0])
+    assert repaired("left out", command).keys() == leaves
 
 
 @pytest.mark.parametrize(
