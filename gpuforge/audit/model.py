@@ -65,6 +65,7 @@ class Preload(NamedTuple):
     uncalled: Uncalled | None = None  # if all that it loads is left to users
     by_name: tuple[OpenedByName, ...] = ()
     sonames: frozenset[str] = frozenset()  # the libraries in it with their versions: "libcublas.so.12"
+    imported_before: frozenset[str] = frozenset()  # modules that it imports before it opens anything: "_core"
 
     def opens(self, *names: str) -> bool:
         """Return whether it opens a library of one of these names by a path, and so brings it into the process.
@@ -74,6 +75,11 @@ class Preload(NamedTuple):
         """
         known = {*names, *map(sonames.bare, names)}
         return not known.isdisjoint(self.by_path)
+
+    def is_late_for(self, root: ElfObject) -> bool:
+        """Return whether it opens libraries only after it has imported a module."""
+        module, part = root.name.partition(".")[0], root.file.partition("/")[0]
+        return root.is_python_module and module in self.imported_before and self.file.startswith(f"{part}/")
 
     def may_open(self, *names: str) -> bool:
         """Return whether it names a library that it opens in any way: by its file, its SONAME, or without "lib"."""

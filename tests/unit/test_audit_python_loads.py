@@ -64,6 +64,50 @@ def test_python_code_that_loads_nothing_helps_nobody(tmp_path: Path, text: bytes
     assert [f.severity for f in found] == [severity]
 
 
+OPEN = "ctypes.CDLL(os.path.join(root, 'libx.so'))"
+
+
+@pytest.mark.parametrize(
+    ("code", "runs"),
+    [
+        (f"if sys.platform == 'linux':\n    {OPEN}", True),
+        (f"if sys.platform == 'win32':\n    {OPEN}", False),
+        (f"if sys.platform.startswith(('win', 'cygwin')):\n    {OPEN}", False),
+        (f"if platform.system().lower() in ('windows', 'darwin'):\n    {OPEN}", False),
+        (f"MAC = sys.platform == 'darwin'\nif not MAC:\n    {OPEN}", True),
+        (f"MAC = sys.platform == 'darwin'\nif MAC:\n    {OPEN}", False),
+        (f"if os.name != 'nt' or sys.maxsize:\n    {OPEN}", True),
+        (f"if os.name == 'nt' and sys.maxsize:\n    {OPEN}", False),
+        (f"if os.name == 'nt':\n    pass\nelse:\n    {OPEN}", True),
+        (f"if os.name == 'posix':\n    pass\nelse:\n    {OPEN}", False),
+        (f"if not os.environ.get('DEMO_NO_LIBRARIES'):\n    {OPEN}", True),
+        (f"if os.environ.get('DEMO_LIBRARIES'):\n    {OPEN}", False),
+        (f"if int(os.getenv('DEMO_LIBRARIES', '1')):\n    {OPEN}", True),
+        (f"if int(os.getenv('DEMO_LIBRARIES', '0')):\n    {OPEN}", False),
+        (f"if 'DEMO_LIBRARIES' in os.environ:\n    {OPEN}", False),
+        (f"if int('x') or None < 1:\n    {OPEN}", True),  # not known
+        (f"if __name__ == '__main__':\n    {OPEN}", False),
+        (f"def load():\n    if os.name == 'nt':\n        return\n    {OPEN}\nload()", True),
+        (f"def load():\n    if os.name != 'nt':\n        return\n    {OPEN}\nload()", False),
+        (f"{OPEN}\nfrom . import ext", True),
+        (f"from . import ext\n{OPEN}", False),
+        (f"from .ext import function\n{OPEN}", False),
+        (f"from . import exts\n{OPEN}", True),
+        (f"try:\n    from . import ext\nexcept ImportError:\n    {OPEN}", True),
+        (f"def load():\n    {OPEN}\nfrom . import ext\nload()", False),
+        (f"def load():\n    {OPEN}\nload()\nfrom . import ext", True),
+    ],
+)
+def test_code_that_no_import_runs_first_loads_nothing(tmp_path: Path, code: str, *, runs: bool) -> None:
+    files = {
+        "demo/lib/libx.so": elf(soname="libx.so"),
+        "demo/ext.so": elf(needed=["libx.so"], strings=["PyInit_ext"]),
+        "demo/__init__.py": f"import ctypes, os, platform, sys\nroot = os.path.dirname(__file__)\n{code}\n".encode(),
+    }
+    found = [f for f in audit([wheel(tmp_path, files)]).findings if f.code in ("GF202", "GF205")]
+    assert [f"{f.severity} {f.code}" for f in found] == ["info GF205" if runs else "error GF202"]
+
+
 @pytest.mark.parametrize(
     ("text", "severity"),
     [

@@ -91,6 +91,7 @@ def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
             names=frozenset({"cublas"}),
             by_path=frozenset({"cublas"}),
             fixed=True,
+            imported_before=frozenset({"load_nvidia_dynamic_lib", "pathfinder"}),
         ),
     )
     text = text.replace(b"('cublas')", b"(name)  # cublas, cufft")

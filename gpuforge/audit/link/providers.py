@@ -1,7 +1,7 @@
 """Providers of libraries to which no search path leads: loaded by imports and preloads, or in likely packages."""
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
@@ -30,10 +30,11 @@ class Providers:
         loader: ElfObject,
         name: str,
         packages: tuple[package_tables.PackageLibrary, ...],
-        ancestors: Iterable[ElfObject],
+        ancestors: Sequence[ElfObject],
     ) -> Edge:
         """Return the edge of an entry that is neither on a search path nor a library of the system."""
-        preload = None if loader.is_program else self.preload_of(loader.wheel, name)
+        first = next(reversed([loader, *ancestors]))
+        preload = None if loader.is_program else self.preload_of(first, loader.wheel, name)
         for found in self.installed.called(name, loader):
             if found.wheel == loader.wheel and found.name == name:
                 return Edge(loader, name, Provider("wheel", found), preload=preload)
@@ -206,10 +207,10 @@ class Providers:
         )
         return next(of_package, None)
 
-    def preload_of(self, wheel: str, name: str) -> Preload | None:
-        """Return the Python file of a wheel that names this library among those it loads."""
+    def preload_of(self, root: ElfObject, wheel: str, name: str) -> Preload | None:
+        """Return the Python file of a wheel that names this library among those it loads, before it imports `root`."""
         for preload in sorted(self.installed.preloads[wheel], key=lambda p: bool(p.uncalled)):
-            if _covers(preload, name, self.installed.declared[wheel]):
+            if not preload.is_late_for(root) and _covers(preload, name, self.installed.declared[wheel]):
                 return preload
         return None
 

@@ -184,9 +184,9 @@ class Resolver:
         elif libraries.is_driver(name):
             source = "driver"
         else:
-            return self._providers.without_path(loader, name, packages, led.ancestors)
+            return self._providers.without_path(loader, name, packages, list(led.ancestors))
         if loader.no_default_folders and not policy.is_loader(name):
-            preload = self._providers.preload_of(loader.wheel, name)
+            preload = self._providers.preload_of(led.root, loader.wheel, name)
             return Edge(loader, name, Provider(source), None, preload, Obstacle("nodefaultlib"))
         return Edge(loader, name, Provider(source), Route(source))
 
@@ -221,7 +221,7 @@ class Resolver:
         """Return the edge to the library of a name in one folder, of the given wheels or of packages."""
         loader, place = led.object, f"{entry.folder}/{name}"
         if file := self.installed.not_library(place, loader):
-            preload = self._providers.preload_of(loader.wheel, name)
+            preload = self._providers.preload_of(led.root, loader.wheel, name)
             return Edge(loader, name, Provider("nobody"), None, preload, Obstacle("no library", file))
         if found := self.installed.there(place, loader):
             provider = self._providers.of_object(loader, found)
@@ -236,7 +236,9 @@ class Resolver:
         if reached is None:
             return None
         provider = self._providers.of_package(loader, name, packages, reached)
-        return Edge(loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name))
+        return Edge(
+            loader, name, provider, entry.route, self._providers.preload_of(led.root, loader.wheel, name)
+        )
 
     def _loaded(self, led: _Loader, target: _Loader) -> Route:
         wheel, project = led.object.wheel, self.installed.projects[target.object.wheel]

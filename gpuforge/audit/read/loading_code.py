@@ -15,8 +15,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.model import Launcher, Preload
+from gpuforge.audit.read import unreached
 from gpuforge.audit.read.framework_imports import refuses_another
-from gpuforge.audit.read.opening_calls import opening_calls, uncalled, used_names
+from gpuforge.audit.read.opening_calls import imported_before, opening_calls, uncalled, used_names
 from gpuforge.audit.read.python_source import Parser, Source, walk
 from gpuforge.binary.window import find_all
 from gpuforge.cuda.carriers import frameworks
@@ -143,7 +144,7 @@ def loading(code: PythonCode) -> Loading:
         source = None
         if _may_load(text):
             parsed = re.search(_patterns().worth, text)
-            source = parser.parse(text) if parsed else Source(re.sub(_COMMENT, b"", text))
+            source = unreached.without(parser.parse(text)) if parsed else Source(re.sub(_COMMENT, b"", text))
         if source and _may_load(read := source.code()):
             preloads.append(_loader(member.name, read, source.tree))
             if source.tree and (framework := _compared(read, source.tree)):
@@ -202,6 +203,7 @@ def _loader(file: str, text: bytes, tree: ast.Module | None) -> Preload:
         and by_users._replace(names=frozenset(by_users.strings) | _names(_quoted(by_users.strings))),
         by_name=opening.by_name if opening else (),
         sonames=frozenset(name.decode() for name in re.findall(_SONAME, text)),
+        imported_before=imported_before(tree, _LOADING) if tree else frozenset(),
     )
 
 

@@ -453,6 +453,30 @@ def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:
     return Uncalled(tuple(first or leading), tuple(text for text in strings if isinstance(text, str)))
 
 
+def imported_before(tree: ast.Module, calls: str) -> frozenset[str]:
+    """Return the last names of the modules that a file imports before it makes, or leads to, a call of these names.
+
+    None of them if the call is not made by the import of the file itself.
+    """
+    functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
+    if len(functions) > _MOST_UNCALLED:
+        return frozenset()
+    uses = {name: used_names(node.body) & functions.keys() for name, node in functions.items()}
+    calling = {name for name, node in functions.items() if _has_call(node.body, calls, functions)}
+    leading = {name for name in functions if calling & _reached({name}, uses)}
+    found = set[str]()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.rpartition(".")[2])
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {each.name.rpartition(".")[2] for each in node.names}
+        elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and (
+            used_names([node]) & leading or _has_call([node], calls, functions)
+        ):
+            return frozenset(found)
+    return frozenset()
+
+
 def used_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the names that code reads, also those of attributes; an import alone does not count."""
     found = set[str]()

@@ -28,7 +28,7 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
         # programs in a folder `bin` are meant to be started by hand, too
         others = not has_code(wheel) and "/bin/" not in f"/{edge.loader.file}"
         return others or any(_may_start(each, edge.loader) for each in wheel.launchers)
-    loaders = list(wheel.preloads)
+    loaders = [preload for preload in wheel.preloads if not preload.is_late_for(edge.loader)]
     if edge.provider.source == "sibling":  # importing a required package may load it
         loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
     loads = any(_may_load(p, target) for p in loaders) or _plugin(graph, wheel, edge.loader)
