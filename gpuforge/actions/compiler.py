@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gpuforge.plan import variables
 from gpuforge.plan.action import (
@@ -32,6 +32,7 @@ from gpuforge.toolkits.debian_parts import DebianPart
 class FetchCompiler(Step[P]):
     """Unpack a compiler from Debian's packages."""
 
+    links_out: ClassVar = True  # libstdc++.so -> /usr/lib/…, which is installed
     parts: tuple[DebianPart, ...]
 
     def run(self: FetchCompiler[Path], at: Workdir) -> None:
@@ -103,10 +104,8 @@ def fetch(context: PlanContext, host: FetchedCompiler) -> ActionInput:
         kind="fetch",
         title=f"fetch {host.family} {host.version} from Debian {host.suite} ({host.size / 1e6:.0f} MB)",
         outputs=("compiler",),
-        links_out=True,  # Debian's packages: libstdc++.so -> /usr/lib/…, which is installed
         env=variables.fetch(),
         passes=variables.fetch_passes(context.environ),
-        network=True,
         cells=context.users_of(host),
     )
 

@@ -73,6 +73,7 @@ class MakeEnvironment(Step[P]):
     """Install the wheels of a folder, and nothing else, into an environment, by uv."""
 
     packages: ClassVar = ("uv",)
+    links_out: ClassVar = True
     wheels: P
     python: P
 
@@ -192,7 +193,7 @@ def _installed(context: PlanContext, cell: Cell, at: Location, fetch: str, step:
     """Install what an action fetched into an environment."""
     wheels = ActionInput(fetch, "wheels")
     install = MakeEnvironment[Handle](wheels=wheels, python=compiler.interpreter(cell, at))
-    return _add(context, cell, at, install, step, outputs=("environment",), links_out=True)
+    return _add(context, cell, at, install, step, outputs=("environment",))
 
 
 def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> ActionInput:

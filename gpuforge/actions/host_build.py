@@ -177,7 +177,6 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         caches=variables.COMPILER_CACHE,
         place="host-build",
         cells=users,
-        parallel=True,
         advice=advice.of_host_build(context.file),
     )
 

@@ -221,7 +221,6 @@ class _Compilation(NamedTuple):
                 **programs,
                 **used.inputs,
             },
-            staged=("abi", *programs),
             outputs=("library",),
             env=variables.plain(self.context.environ) | {"PATH": at.path},
             image=at.image_id,
@@ -262,7 +261,6 @@ class _Compilation(NamedTuple):
             kind="prepare",
             title=f"install {self.package.requires} for [toolchains.{name}]",
             outputs=("environment",),
-            links_out=True,
             by_content=True,
             cells=context.users(part=of_kernels),
         )

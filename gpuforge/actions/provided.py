@@ -105,7 +105,6 @@ def provided(
         facts=context.pip_facts,
         env=variables.fetch(),
         passes=variables.index_passes(context.environ),
-        network=True,
         cells=context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes),
     )
 

@@ -127,7 +127,6 @@ def _fetched(context: PlanContext, requested: Sdist | Revision, name: str, what:
         outputs=(OUTPUT,),
         env=variables.fetch(),
         passes=variables.fetch_passes(context.environ),
-        network=True,
         cells=context.users(),
     )
 

@@ -52,6 +52,5 @@ def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
         facts={"toolkit": found.identity, "provider": found.provider},
         env=variables.fetch(),
         passes=variables.fetch_passes(context.environ),
-        network=True,
         cells=context.users(cuda=cell.cuda),
     )

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuforge.errors import ActionError
-from gpuforge.plan.action import RESULT, Action, Handle, Laid, Staged, located
+from gpuforge.plan.action import PLACEHOLDER, RESULT, Action, Handle, Laid, Staged, located
 
-_PLACEHOLDER = re.compile(r"\$\$|\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")
 _REQUEST = "request.json"  # in the working directory
 
 
@@ -75,4 +74,4 @@ def _fill(text: str, action: Action, places: RunPaths) -> str:
         msg = f"the command of {action.id} uses {match[0]}, but the action has no {what} of that name"
         raise ActionError.of(msg, hint="this is a mistake in the plan: please report it")
 
-    return _PLACEHOLDER.sub(replace, text)
+    return PLACEHOLDER.sub(replace, text)

@@ -230,9 +230,7 @@ def _content_key(work: Work, store: Store) -> str:
         if isinstance(value, ActionInput):
             facts[Fact("input", name)] = _made(work, value, store).content(value.output)
     action = work.action
-    return digest.of_data(
-        [FORMAT, "content", action.kind, labelled(facts), list(action.outputs), action.network]
-    )
+    return digest.of_data([FORMAT, "content", action.kind, labelled(facts), list(action.outputs)])
 
 
 def _made(work: Work, value: ActionInput, store: Store) -> Stored:

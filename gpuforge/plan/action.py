@@ -8,6 +8,7 @@ is a `Step[Handle]`, then a `Step[Path]`. Handles are made into paths by `locate
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path, PurePosixPath
@@ -115,6 +116,7 @@ class Step(Generic[P]):
     packages: ClassVar[tuple[str, ...]] = ()  # installed ones whose versions the outputs depend on
     copied: ClassVar[tuple[str, ...]] = ()  # folders of gpuforge that go into the outputs
     writes_wheel: ClassVar[bool] = False  # zlib decides on the bytes of a wheel
+    links_out: ClassVar[bool] = False  # links in them may lead to this machine's files, such as Python
 
     @classmethod
     def program(cls) -> str:
@@ -193,9 +195,9 @@ class Action:
     `argv` and the values of `env` may hold placeholders, which the engine fills when the action runs:
     `${in:NAME}` (absolute path of an input), `${out:NAME}` (absolute path to write an output to),
     `${work}` (the action's working directory, empty at the start, the same path on every run and machine
-    that can have it), `${stage:NAME}` (an input of `staged`, copied to `work/NAME`, writable, for programs
-    whose result depends on the path of what they read) and `${lay:NAME}` (one of `laid`, found at `work/NAME`
-    and only read: a container need not copy it). A step is called with `${request}` (a file with its fields, in which
+    that can have it), `${stage:NAME}` (an input that is copied to `work/NAME`, writable, for programs whose
+    result depends on the path of what they read) and `${lay:NAME}` (one that is found at `work/NAME` and only
+    read: a container need not copy it). A step is called with `${request}` (a file with its fields, in which
     handles are paths) and `${result}` (where its `StepResult` is written).
     `$$` is a `$`: text that is not gpuforge's own is written so (`literal.py`).
     Everything that influences the result is in the key; paths are not.
@@ -207,23 +209,18 @@ class Action:
     argv: tuple[str, ...]
     step: Step[Handle] | None = None
     inputs: Mapping[str, Input] = field(default_factory=dict)
-    staged: tuple[str, ...] = ()  # the inputs that are copied into its working directory
-    laid: tuple[str, ...] = ()  # the inputs that it reads in its working directory without changing them
     outputs: tuple[str, ...] = ()  # names; each a file or folder the action must leave behind
-    links_out: bool = False  # links in them may lead to this machine's files: an environment's, to its Python
     env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, except what `passes` adds
     passes: tuple[
         str, ...
     ] = ()  # variables of the caller handed through (proxies, CA bundles): not in the key
     facts: Mapping[str, str] = field(default_factory=dict)  # what else the result depends on
-    network: bool = False
     gpu: bool = False  # the machine's GPUs are handed to its container
     image: str | None = None  # the container image's id, a digest; None: this machine itself
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     advice: tuple[Advice, ...] = ()  # what to try when it fails; the first that fits counts; not in the key
     place: str = ""  # the name of its working directory, which others may use at other times; default: its id
     by_content: bool = False  # an earlier result is reused if the outputs that it reads have the same content
-    parallel: bool = False  # it runs several jobs at once; the runner sets how many
     caches: tuple[CacheFolder, ...] = ()  # folders that a container leaves to the next one; not in the key
     priority: int = 0  # the ready action with the highest starts first; equal ones in the plan's order
 
@@ -235,6 +232,41 @@ class Action:
         """Make it fit for pickle, which cannot write read-only mappings."""
         values = (getattr(self, each.name) for each in fields(self))
         return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
+
+    @property
+    def network(self) -> bool:
+        """Whether it may use the network: only fetches do."""
+        return self.kind == "fetch"
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it runs several jobs at once, as a project's own build does; the runner sets how many."""
+        return self.kind == "build"
+
+    @property
+    def links_out(self) -> bool:
+        """Whether links in its outputs may lead to this machine's files."""
+        return self.step is not None and self.step.links_out
+
+    @property
+    def staged(self) -> tuple[str, ...]:
+        """The inputs that are copied into its working directory."""
+        return self._placed(Staged, "stage")
+
+    @property
+    def laid(self) -> tuple[str, ...]:
+        """The inputs that it reads in its working directory without changing them."""
+        return self._placed(Laid, "lay")
+
+    def _placed(self, kind: type[Staged | Laid], word: str) -> tuple[str, ...]:
+        own = (
+            (name for name, handle in handles(self.step).items() if isinstance(handle, kind))
+            if self.step
+            else ()
+        )
+        texts = (*self.argv, *self.env.values())
+        named = (match[2] for text in texts for match in PLACEHOLDER.finditer(text) if match[1] == word)
+        return tuple(dict.fromkeys((*own, *(name for name in named if name in self.inputs))))
 
     @property
     def pool(self) -> Pool:
@@ -258,6 +290,7 @@ class Action:
         return tuple(sorted({i.action for i in self.inputs.values() if isinstance(i, ActionInput)}))
 
 
+PLACEHOLDER = re.compile(r"\$\$|\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")
 RESULT = "step-result.json"  # its name beside the outputs
 MOST_OF_RESULT = 1_000_000  # bytes of it that are read
 

@@ -58,24 +58,18 @@ class Fetching(TypedDict):
     env: Mapping[str, str]
     passes: tuple[str, ...]
     caches: tuple[CacheFolder, ...]
-    network: bool
 
 
 class StepFields(TypedDict, total=False):
     """The fields of an `Action` that callers of `add_step` may set."""
 
-    staged: tuple[str, ...]
-    laid: tuple[str, ...]
-    links_out: bool
     env: Mapping[str, str]
     passes: tuple[str, ...]
     facts: Mapping[str, str]
-    network: bool
     gpu: bool
     advice: tuple[Advice, ...]
     place: str
     by_content: bool
-    parallel: bool
     caches: tuple[CacheFolder, ...]
 
 
@@ -147,8 +141,6 @@ class PlanContext:
         environ = fields.get("env", variables.plain(self.environ))
         fields["env"] = {"PATH": at.path, **environ} if at else environ
         found = handles(step)
-        fields["staged"] = tuple(name for name, handle in found.items() if isinstance(handle, Staged))
-        fields["laid"] = tuple(name for name, handle in found.items() if isinstance(handle, Laid))
         image = at.image if at else None
         action = Action(
             id=id,
@@ -219,7 +211,6 @@ class PlanContext:
             "env": variables.fetch(),
             "passes": variables.requirement_passes(self.environ),
             "caches": variables.PIP_CACHE,
-            "network": True,
         }
 
     @cached_property

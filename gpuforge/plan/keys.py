@@ -96,7 +96,6 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
         command,
         sorted(labelled(facts).items()),
         list(action.outputs),
-        action.network,
     ]
     return Key(digest.of_data(whole), MappingProxyType(facts))
 

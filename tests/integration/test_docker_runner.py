@@ -87,20 +87,17 @@ def task(
     *,
     inputs: Mapping[str, InputPath] | None = None,
     env: Mapping[str, str] | None = None,
-    staged: tuple[str, ...] = (),
     network: bool = False,
     name: str = "cell/act",
 ) -> Task:
     action = Action(
         name,
-        "build",
+        "fetch" if network else "build",
         "do it",
         ("/bin/sh", "-c", script),
         inputs={each: FileInput(source.path, "0") for each, source in (inputs or {}).items()},
-        staged=staged,
         outputs=("result",),
         env=env or {},
-        network=network,
         image=image.id,
     )
     out = tmp_path / "out"
@@ -129,7 +126,7 @@ def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
     env = {"IN": "${in:data}", "STAGED": "${stage:copy}", "OUT": "${out:result}", "LC_ALL": "C"}
     monkeypatch.setenv("HIDDEN", "of the caller")
     inputs = {"data": InputPath(data), "copy": InputPath(data)}
-    asked = task(tmp_path, image, script, env=env, inputs=inputs, staged=("copy",))
+    asked = task(tmp_path, image, script, env=env, inputs=inputs)
     end = runner.run(asked)
     text = asked.log.read_text()
     assert "\n/tmp/gpuforge/p/cell-act\n" in text  # the folder of working directories is elsewhere here

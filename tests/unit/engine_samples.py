@@ -41,7 +41,7 @@ class Listener:
         self.events.append(f"{result.state} {action.id}")
 
 
-def step(name: str, *needs: str, code: str = "", key: str = "", kind: Kind = "build", **more: Any) -> Step:
+def step(name: str, *needs: str, code: str = "", key: str = "", kind: Kind = "compile", **more: Any) -> Step:
     inputs = {need: ActionInput(need, "out") for need in needs}
     argv = (sys.executable, "-c", code, "${out:out}", *(f"${{in:{need}}}" for need in needs))
     action = Action(name, kind, name, argv, inputs=inputs, outputs=("out",), **more)

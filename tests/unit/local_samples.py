@@ -19,18 +19,16 @@ def task(
     env: Mapping[str, str] | None = None,
     passes: tuple[str, ...] = (),
     inputs: Mapping[str, InputPath] | None = None,
-    staged: tuple[str, ...] = (),
     outputs: tuple[str, ...] = (),
     name: str = "cell/act",
 ) -> Task:
     sources = inputs or {}
     action = Action(
         name,
-        "build",
+        "compile",
         "do it",
         argv or (sys.executable, "-c", code, *arguments),
         inputs={each: FileInput(source.path, "0") for each, source in sources.items()},
-        staged=staged,
         outputs=outputs,
         env=env or {},
         passes=passes,

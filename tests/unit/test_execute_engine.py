@@ -297,7 +297,6 @@ def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path: Path) -> None
                     ("fetch",),
                     inputs={"wheel": ActionInput(f"build-{n}", "out")},
                     outputs=("out",),
-                    network=True,
                     by_content=True,
                 ),
                 f"fetch {n}",

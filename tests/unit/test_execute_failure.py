@@ -173,7 +173,7 @@ def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(
 ) -> None:
     log = tmp_path / "log"
     log.write_text(said + "warning: something else\n" * 20_000 + f"error: {BUILD_FAILED}\n")
-    built = Action("build", "build", "", (), advice=advice.of_host_build(manifest), parallel=True)
+    built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
     told = failure.of_status(
         built, 1, action_log.tail(log), causes=action_log.errors(log), reported=BUILD_FAILED
     )

@@ -83,9 +83,7 @@ print(oct(tool.st_mode), tool.st_mtime, (some / "bin").stat().st_mtime, some.sta
 out.mkdir(); (out / "made").write_text("made"); print(oct((out / "made").stat().st_mode), out)
 """
     arguments = ("${in:one}", "${stage:one}", "${stage:some}", "${stage:all}", "${out:result}")
-    asked = task(
-        tmp_path, code, *arguments, inputs=inputs, staged=("one", "some", "all"), outputs=("result",)
-    )
+    asked = task(tmp_path, code, *arguments, inputs=inputs, outputs=("result",))
     assert runner.run(asked).status == 0, asked.log.read_text()
     stamp = float(workdir.STAGED_TIME)
     assert asked.log.read_text().split("\n\n", 1)[1].splitlines()[-5:] == [

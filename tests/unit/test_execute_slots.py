@@ -24,14 +24,12 @@ def test_no_more_run_at_once_than_there_are_slots(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
-    alone = watched(tmp_path / "1", step("a", parallel=True), jobs=8)
+    alone = watched(tmp_path / "1", step("a", kind="build"), jobs=8)
     assert alone.jobs == {"a": 8}
-    both = watched(
-        tmp_path / "2", *(step(name, parallel=True, image="i") for name in "ab"), jobs=8, at_once=2
-    )
+    both = watched(tmp_path / "2", *(step(name, kind="build", image="i") for name in "ab"), jobs=8, at_once=2)
     assert (both.most, both.jobs) == (2, {"a": 4, "b": 4})
     many = watched(
-        tmp_path / "3", *(step(name, parallel=True, image="i") for name in "abcdef"), jobs=8, at_once=4
+        tmp_path / "3", *(step(name, kind="build", image="i") for name in "abcdef"), jobs=8, at_once=4
     )
     assert many.most == 4
     assert many.jobs["a"] == 2
@@ -41,8 +39,8 @@ def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
 def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path: Path) -> None:
     steps = (
         step("compile"),
-        step("for tests", network=True, priority=1),
-        step("for builds", network=True, priority=2),
+        step("for tests", kind="fetch", priority=1),
+        step("for builds", kind="fetch", priority=2),
         step("build", "for builds"),
         step("test", "build", "for tests"),
     )
@@ -68,7 +66,7 @@ def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) ->
 
 @pytest.mark.thorough
 def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
-    seen = watched(tmp_path, step("small"), step("build", parallel=True), step("later"), jobs=2, at_once=2)
+    seen = watched(tmp_path, step("small"), step("build", kind="build"), step("later"), jobs=2, at_once=2)
     assert seen.jobs["build"] == 2
     assert seen.events[1:3] == ["start small", "start build"]
     assert seen.most == 2
@@ -76,14 +74,14 @@ def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path
 
 @pytest.mark.thorough
 def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
-    steps = [step(name, parallel=True, place="build") for name in "ab"]
+    steps = [step(name, kind="build", place="build") for name in "ab"]
     here = watched(tmp_path / "1", *steps, jobs=2)
     assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
 
 
 @pytest.mark.thorough
 def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cache(tmp_path: Path) -> None:
-    steps = [step(name, parallel=True, place="build", image="i") for name in "abc"]
+    steps = [step(name, kind="build", place="build", image="i") for name in "abc"]
     first = watched(tmp_path / "1", *steps, jobs=8)
     assert first.jobs == {"a": 8, "b": 4, "c": 4}
     assert first.events[1:3] == ["start a", "done a"]
@@ -146,7 +144,7 @@ def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch
             return len(asked) > 3
 
     outcome = engine.run(
-        [step(name, place="one", parallel=True) for name in "abc"],
+        [step(name, place="one", kind="build") for name in "abc"],
         store=rig.store,
         ledger=rig.ledger,
         workers=Apart(rig.store, rig.runner),

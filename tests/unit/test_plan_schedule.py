@@ -17,8 +17,8 @@ def action(name: str, *needs: str, **more: Any) -> Action:
 def test_the_download_that_the_longest_chain_waits_for_has_the_highest_priority() -> None:
     plan = scheduled(
         [
-            action("for tests", network=True),
-            action("for builds", network=True),
+            action("for tests", kind="fetch"),
+            action("for builds", kind="fetch"),
             action("build", "for builds"),
             action("test", "build", "for tests"),
         ]
