@@ -50,7 +50,7 @@ def test_the_wheel_is_proved_and_tested(built: tuple[Path, dict[str, Any]]) -> N
 def test_without_the_runtime_of_iree_numpy_computes(
     built: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    python = builds.environment(built[0], tmp_path / "bare")
+    python = builds.environment(tmp_path / "bare", built[0])
     done = builds.run(python, "-m", "rowsoftmax", cwd=tmp_path)
     assert "no iree.runtime: pip install" in done.stdout
     assert done.stdout.endswith("1000 rows on numpy: right\n")
@@ -59,7 +59,7 @@ def test_without_the_runtime_of_iree_numpy_computes(
 def test_a_runtime_of_another_release_is_named_and_not_used(
     built: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    python = builds.environment(built[0], tmp_path / "other", "iree-base-runtime==3.12.*")
+    python = builds.environment(tmp_path / "other", built[0], "iree-base-runtime==3.12.*")
     done = builds.run(python, "-m", "rowsoftmax", cwd=tmp_path)
     assert "iree-base-runtime 3.12.0 is installed, and IREE 3.13.0 compiled the module" in done.stdout
     assert done.stdout.endswith("1000 rows on numpy: right\n")
@@ -102,7 +102,7 @@ print(backend(), context.devices[0].platform.name)
 @pytest.mark.usefixtures("pocl")
 def test_iree_and_opencl_work_in_one_process(built: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     wanted = ("iree-base-runtime==3.13.*", "pyopencl", "pocl-binary-distribution")
-    python = builds.environment(built[0], tmp_path / "both", *wanted)
+    python = builds.environment(tmp_path / "both", built[0], *wanted)
     done = builds.run(python, "-c", SIDE_BY_SIDE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "local-task Portable Computing Language\n"
