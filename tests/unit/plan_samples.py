@@ -6,7 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pytest
+
 from gpuforge.actions.cell_actions import Plan, lower
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action
 from gpuforge.plan.cell import Choice, select
@@ -26,9 +30,24 @@ ENVIRON = {
 
 
 def plan_of(
-    file: ManifestFile, machine: Machine, environ: Mapping[str, str] = ENVIRON, **choice: Iterable[str]
+    file: ManifestFile,
+    machine: Machine,
+    environ: Mapping[str, str] = ENVIRON,
+    *,
+    test: bool = True,
+    **choice: Iterable[str],
 ) -> Plan:
-    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine, environ)  # type: ignore[arg-type]
+    cells = select(file, "x86_64", Choice(**choice)).cells  # type: ignore[arg-type]
+    return lower(file, cells, machine, environ, test=test)
+
+
+def problems(file: ManifestFile, machine: Machine, **choice: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with what cannot be planned, each with its place in the manifest."""
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine, **choice)
+    found = caught.value.diagnostics
+    assert all(each.place and each.place.line for each in found)
+    return tuple(found)
 
 
 def changed(before: Plan, after: Plan) -> set[str]:

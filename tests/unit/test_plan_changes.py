@@ -16,7 +16,7 @@ from gpuforge.actions.environment import FetchRequirements
 from gpuforge.actions.host_build import HostBuild
 from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.actions.wheel import PackageWheel
-from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.manifest.load import load
 from gpuforge.plan import programs, variables
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
@@ -70,34 +70,27 @@ def test_a_host_source_leaves_kernels_alone(recipe: LoadRecipe, machine: Machine
     }
 
 
-def rewritten(file: ManifestFile, old: str, new: str) -> ManifestFile:
-    """The manifest with some of its text changed."""
+@pytest.mark.parametrize(
+    ("written", "old", "new", "touched"),
+    [
+        ('[test]\ncommand = ["python", "-V"]', "[test]", "# how the wheel is tested\n\n[test]", set()),
+        ('[test]\ncommand = ["python", "-V"]', '"-V"', '"-VV"', {"cp311-cu13.0-x86_64/test"}),
+        (
+            '[audit]\nignore = [{ rule = "GF101", reason = "one" }]',
+            *('"one"', '"two"'),
+            {"cp311-cu13.0-x86_64/audit"},
+        ),
+    ],
+    ids=["a comment", "the test command", "what the audit accepts"],
+)
+def test_a_change_of_the_manifest_touches_what_it_is_about_alone(
+    recipe: LoadRecipe, machine: Machine, written: str, old: str, new: str, touched: set[str]
+) -> None:
+    file = recipe(add=f"\n{written}\n")
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     assert old in file.text
     file.path.write_text(file.text.replace(old, new))
-    return load(file.folder)
-
-
-def test_a_comment_in_the_manifest_changes_no_key(recipe: LoadRecipe, machine: Machine) -> None:
-    file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
-    before = plan_of(file, machine)
-    commented = rewritten(file, "[test]", "# how the wheel is tested\n\n[test]")
-    assert changed(before, plan_of(commented, machine)) == set()
-
-
-def test_the_test_command_changes_the_test_alone(recipe: LoadRecipe, machine: Machine) -> None:
-    file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
-    other = rewritten(file, '"-V"', '"-VV"')
-    after = plan_of(other, machine, cuda=["13"], python=["3.11"])
-    assert changed(before, after) == {"cp311-cu13.0-x86_64/test"}
-
-
-def test_what_the_audit_accepts_changes_the_audit_alone(recipe: LoadRecipe, machine: Machine) -> None:
-    file = recipe(add='\n[audit]\nignore = [{ rule = "GF101", reason = "one" }]\n')
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
-    other = rewritten(file, '"one"', '"two"')
-    after = plan_of(other, machine, cuda=["13"], python=["3.11"])
-    assert changed(before, after) == {"cp311-cu13.0-x86_64/audit"}
+    assert changed(before, plan_of(load(file.folder), machine, cuda=["13"], python=["3.11"])) == touched
 
 
 def test_build_products_are_no_source(recipe: LoadRecipe, machine: Machine) -> None:

@@ -6,21 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe, request_of
+from plan_samples import LoadRecipe, plan_of, problems, request_of
 
-from gpuforge.actions.cell_actions import Plan, lower
-from gpuforge.errors import UsageError
-from gpuforge.manifest.load import ManifestFile
+from gpuforge.actions.cell_actions import Plan
 from gpuforge.plan.action import Action, ActionInput
-from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.site import Machine
 
 CELL = "cp311-cu13.0-x86_64"
 TEST = '\n[test]\nrequires = ["pytest"]\ncommand = ["pytest", "{project}/tests"]\n'
-
-
-def plan_of(file: ManifestFile, machine: Machine, *, test: bool = True, **choice: list[str]) -> Plan:
-    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine, test=test)  # type: ignore[arg-type]
 
 
 def action(plan: Plan, name: str) -> Action:
@@ -95,9 +88,7 @@ def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: LoadRecip
 )
 def test_sources_that_are_not_there(recipe: LoadRecipe, machine: Machine, name: str, message: str) -> None:
     file = recipe(add=f'\n[test]\ncommand = ["x"]\nsources = ["src", "{name}"]\n')
-    with pytest.raises(UsageError) as caught:
-        plan_of(file, machine)
-    (problem,) = caught.value.diagnostics
+    (problem,) = problems(file, machine)
     assert problem.message == message
     assert problem.place
     assert problem.place.line == len((file.folder / "gpuforge.toml").read_text().splitlines())

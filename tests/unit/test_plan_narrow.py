@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from plan_samples import LoadRecipe, request_of
+from plan_samples import LoadRecipe, plan_of, request_of
 
-from gpuforge.actions.cell_actions import Plan, lower
+from gpuforge.actions.cell_actions import lower
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import UsageError
-from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.plan.action import Action
+from gpuforge.manifest.load import load
 from gpuforge.plan.cell import Choice, narrow, select
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
 from gpuforge.runtime.arch import Arch
-
-
-def planned(file: ManifestFile, machine: Machine) -> Plan:
-    return lower(file, select(file, "x86_64", Choice(python=["3.11"])).cells, machine)
-
-
-def spec(action: Action) -> dict[str, object]:
-    found: dict[str, object] = request_of(action)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -96,21 +86,19 @@ def test_what_the_manifest_does_not_have_is_an_error_that_lists_what_it_has(
 
 def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
-    whole, narrowed = planned(file, machine), planned(narrow(file, ["90"]), machine)
+    whole, narrowed = (plan_of(each, machine, python=["3.11"]) for each in (file, narrow(file, ["90"])))
     (cell,) = narrowed.cells
     actions = {action.id: action for action in narrowed.actions}
     (kernel, *_) = (a for a in narrowed.actions if a.kind == "compile")
     gencodes = [word for word in kernel.argv if word.startswith("-gencode")]
     assert gencodes == ["-gencode=arch=compute_90,code=sm_90", "-gencode=arch=compute_90,code=compute_90"]
     assert actions[f"{cell.id}/host-build"].env["CUDAARCHS"] == "90-real;90-virtual"
-    wheel = spec(actions[f"{cell.id}/wheel"])
+    wheel = request_of(actions[f"{cell.id}/wheel"])
     assert wheel["narrowed"] == ["90"]
     record = wheel["record"]
-    assert isinstance(record, dict)
     assert (record["archs"], record["ptx"]) == (["90"], ["90"])
     assert record["narrowed"] == {"archs": ["80", "90"], "ptx": ["90"]}
-    expected = spec(actions[f"{cell.id}/audit"])["expectation"]
-    assert isinstance(expected, dict)
+    expected = request_of(actions[f"{cell.id}/audit"])["expectation"]
     assert (expected["cubins"], expected["ptx"]) == (["sm_90"], ["compute_90"])
     before, after = keys(whole.actions), keys(narrowed.actions)
     made = [a.id for a in narrowed.actions if a.kind in {"compile", "build", "package", "audit", "test"}]
@@ -132,7 +120,7 @@ def test_a_quick_try_is_no_variant(recipe: LoadRecipe, machine: Machine) -> None
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
     narrowed = narrow(file, ["80"])
     with pytest.raises(UsageError) as caught:
-        planned(narrowed, machine)
+        plan_of(narrowed, machine, python=["3.11"])
     (problem,) = caught.value.diagnostics
     assert problem.message == (
         '--archs cannot be used with naming = ["variant"]: an index would offer the incomplete wheel to users'

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from plan_samples import LoadRecipe, plan_of
+from plan_samples import LoadRecipe, plan_of, problems
 
 from gpuforge.errors import UsageError
 from gpuforge.plan.keys import keys
@@ -23,9 +23,8 @@ def test_a_pattern_without_a_file_is_an_error(recipe: LoadRecipe, machine: Machi
 
 def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
     files = 'files = ["**/*.so"]'
-    with pytest.raises(UsageError) as caught:
-        plan_of(recipe((files, f'{files}\nneeds = ["cufft", "cublass", "zlib"]')), machine)
-    assert [(d.message, d.hint) for d in caught.value.diagnostics] == [
+    found = problems(recipe((files, f'{files}\nneeds = ["cufft", "cublass", "zlib"]')), machine)
+    assert [(d.message, d.hint) for d in found] == [
         (
             "object 'core': `needs` names 'cublass', which is not a known library of a GPU stack",
             "did you mean 'cublas'?",
@@ -35,7 +34,6 @@ def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: LoadRecip
             "remove it: only GPU libraries are listed in `needs`",
         ),
     ]
-    assert all(d.place and d.place.line for d in caught.value.diagnostics)
     plan_of(recipe((files, f'{files}\nneeds = ["cufft", "nvjitlink", "cuda", "OpenCL"]')), machine)
 
 
@@ -56,13 +54,12 @@ sources = ["kernels/*.cu"]
 toolchain = "host"
 """,
     )
-    with pytest.raises(UsageError) as caught:
-        plan_of(file, machine)
-    assert [d.message for d in caught.value.diagnostics] == [
+    found = problems(file, machine)
+    assert [d.message for d in found] == [
         "object 'default-kernels': libraries are compiled by nvcc, the host toolchain or a command, so far",
         f"object 'more-kernels': modules are compiled by {' and '.join(of_modules())} only, so far",
     ]
-    assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
+    assert all(d.hint for d in found)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +77,7 @@ def test_a_fallback_by_what_compiles_for_gpus_of_users_says_why_not(
         ),
         add=f"[toolchains.other]\ncompiler = {compiler}\n",
     )
-    with pytest.raises(UsageError) as caught:
-        plan_of(file, machine)
-    (problem,) = caught.value.diagnostics
+    (problem,) = problems(file, machine)
     name = compiler.split('"')[1]
     assert problem.message == f"object 'default-kernels': {name} compiles for GPUs on users' machines only"
     assert "[wheel] exclude" in problem.hint
@@ -96,9 +91,7 @@ def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine
         add='[toolchains.theirs]\ncompiler = "g++"\npath = "/usr/bin/g++-12"\n'
         '[toolchains.idle]\ncompiler = "clang++"\npath = "/usr/bin/clang++"\n',
     )
-    with pytest.raises(UsageError) as caught:
-        plan_of(file, machine)
-    assert [(d.message, d.hint) for d in caught.value.diagnostics] == [
+    assert [(d.message, d.hint) for d in problems(file, machine)] == [
         (
             "[toolchains.device] path: nvcc is always the one of the toolkit",
             "leave it out; [cuda.*] toolkit and provider choose the toolkit",
