@@ -29,9 +29,17 @@ def test_torch_is_imported_before_what_is_linked_with_it(tmp_path: Path) -> None
 
 
 def test_a_package_called_like_a_library_brings_it(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf(needed=["libqdb_ffi.so"])}
+    assert audit([wheel(tmp_path, files, requires=["apache-qdb-ffi>=0.1"])]).worst() == "info"
+    assert audit([wheel(tmp_path, files, requires=["apache-qdb"])]).worst() == "warning"
+
+
+def test_the_library_of_tvm_ffi_is_there_once_it_is_imported(tmp_path: Path) -> None:
+    """As in xgrammar 0.2.8, which has no search path."""
     files = {"demo/ext.so": elf(needed=["libtvm_ffi.so"])}
-    assert audit([wheel(tmp_path, files, requires=["apache-tvm-ffi>=0.1"])]).worst() == "info"
-    assert audit([wheel(tmp_path, files, requires=["apache-tvm"])]).worst() == "warning"
+    assert audit([wheel(tmp_path, files, requires=["apache-tvm-ffi>=0.1"])]).worst() is None
+    (finding,) = said(audit([wheel(tmp_path, files)]), "GF201")
+    assert finding.severity == "error"
 
 
 @pytest.mark.parametrize(
