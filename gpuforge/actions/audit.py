@@ -226,7 +226,6 @@ def audit(
         kind="audit",
         title=f"audit the wheel of {cell.id}",
         outputs=("report.json", "kernels.json") if own else ("report.json",),
-        by_content=True,
         cells=(cell.id,),
     )
 
@@ -252,7 +251,6 @@ def _beside(
             kind="fetch",
             title=f"fetch what {cell.id} must live beside: {requirement}",
             outputs=("wheels",),
-            by_content=True,
             cells=(cell.id,),
             **context.by_pip,
         )

@@ -99,6 +99,5 @@ def carried(context: PlanContext, cell: Cell) -> ActionInput:
         kind="prepare",
         title=f"list the libraries of the build environment for Python {cell.python}",
         outputs=("carried.json",),
-        by_content=True,
         cells=context.actions[env.action].cells,
     )

@@ -185,6 +185,5 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
         title=f"make {item.name} by {made.argv[0]} with {host.family} {host.version}",
         advice=advice.of_compile(context.file, item.number),
         outputs=("library",),
-        by_content=True,
         cells=context.users(cuda=cell.cuda, part=of_kernels),
     )

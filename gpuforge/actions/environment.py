@@ -248,7 +248,7 @@ def _add(
         + context.words(of_build),
         outputs=outputs,
         cells=context.users(cuda=cell.cuda if of_toolkit else None, python=cell.python, part=of_build),
-        **fields | {"by_content": True},
+        **fields,
     )
 
 

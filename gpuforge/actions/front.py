@@ -66,7 +66,6 @@ def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | Non
         kind="package",
         title=f"make {manifest.wheel.front}",
         outputs=("wheel",),
-        by_content=True,
         cells=users,
     )
     report = context.add_step(
@@ -76,7 +75,6 @@ def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | Non
         kind="audit",
         title=f"audit {manifest.wheel.front}",
         outputs=("report.json",),
-        by_content=True,
         cells=users,
     )
     return made, report

@@ -190,7 +190,6 @@ class _Compilation(NamedTuple):
             title=f"compile {what} with {self.compiler}",
             outputs=(output,),
             facts={"toolchain": registry.identity(self.compiler)},
-            by_content=True,
             cells=context.users(cuda=cell.cuda, part=of_kernels),
         )
 
@@ -244,7 +243,6 @@ class _Compilation(NamedTuple):
             kind="fetch",
             title=f"fetch {requirement}",
             outputs=("wheels", LOCK),
-            by_content=True,
             cells=context.users(part=of_kernels),
             **context.by_pip,
         ).action
@@ -261,7 +259,6 @@ class _Compilation(NamedTuple):
             kind="prepare",
             title=f"install {self.package.requires} for [toolchains.{name}]",
             outputs=("environment",),
-            by_content=True,
             cells=context.users(part=of_kernels),
         )
 

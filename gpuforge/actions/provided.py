@@ -101,7 +101,6 @@ def provided(
         kind="fetch",
         title=f"read what the CUDA packages of {cell.build_id} provide and require",
         outputs=("provided.json",),
-        by_content=True,
         facts=context.pip_facts,
         env=variables.fetch(),
         passes=variables.index_passes(context.environ),
@@ -129,6 +128,5 @@ def _links(
         kind="package",
         title=f"find the CUDA libraries that {cell.build_id} needs",
         outputs=("links.json",),
-        by_content=True,
         cells=context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes),
     )

@@ -222,7 +222,6 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         kind="test",
         title=f"test the wheel of {cell.id}{where} on Python {_python(context, cell)}",
         outputs=("result.json",),
-        by_content=True,
         env=variables.test(context.environ, manifest.cuda.linkage, at.path, gpu=context.gpu),
         gpu=context.gpu,
         cells=(cell.id,),
@@ -274,7 +273,6 @@ def _declared(
         kind="fetch",
         title=f"fetch what the wheel of {cell.id}{where} declares",
         outputs=("wheels",),
-        by_content=True,
         cells=(cell.id,),
         **context.by_pip,
     )

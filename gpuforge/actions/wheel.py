@@ -322,7 +322,6 @@ def add(
         kind="package",
         title=title,
         outputs=("wheel", "declared"),
-        by_content=True,
         cells=cells,
     )
 
@@ -366,7 +365,6 @@ def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: A
         kind="package",
         title=f"make the variant wheel of {cell.id}",
         outputs=("wheel",),
-        by_content=True,
         cells=(cell.id,),
     )
 

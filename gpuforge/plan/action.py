@@ -220,7 +220,6 @@ class Action:
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     advice: tuple[Advice, ...] = ()  # what to try when it fails; the first that fits counts; not in the key
     place: str = ""  # the name of its working directory, which others may use at other times; default: its id
-    by_content: bool = False  # an earlier result is reused if the outputs that it reads have the same content
     caches: tuple[CacheFolder, ...] = ()  # folders that a container leaves to the next one; not in the key
     priority: int = 0  # the ready action with the highest starts first; equal ones in the plan's order
 
@@ -242,6 +241,14 @@ class Action:
     def parallel(self) -> bool:
         """Whether it runs several jobs at once, as a project's own build does; the runner sets how many."""
         return self.kind == "build"
+
+    @property
+    def by_content(self) -> bool:
+        """Whether an earlier result is reused if the outputs that it reads have the same content.
+
+        Equal inputs make equal outputs, but for the build of a project, which may read more.
+        """
+        return self.step is not None and self.kind != "build"
 
     @property
     def links_out(self) -> bool:

@@ -69,7 +69,6 @@ class StepFields(TypedDict, total=False):
     gpu: bool
     advice: tuple[Advice, ...]
     place: str
-    by_content: bool
     caches: tuple[CacheFolder, ...]
 
 

@@ -18,6 +18,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.runners.runner import Task
+from gpuforge.plan import action
 from gpuforge.plan.action import RESULT, Action, ActionInput, StepResult
 
 
@@ -253,11 +254,11 @@ def test_what_reads_the_same_as_before_is_not_made_again(tmp_path: Path) -> None
     rig = Rig(tmp_path)
 
     def chain(key: str) -> Sequence[Step]:
-        known = step("package", "build", key=f"{key} package", by_content=True)
+        known = step("package", "build", key=f"{key} package", step=action.Step())
         return (
             step("build", key=f"{key} build"),
             known,
-            step("test", "package", key=f"{key} test", by_content=True),
+            step("test", "package", key=f"{key} test", step=action.Step()),
         )
 
     assert rig.run(*chain("first")).ok
@@ -297,7 +298,7 @@ def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path: Path) -> None
                     ("fetch",),
                     inputs={"wheel": ActionInput(f"build-{n}", "out")},
                     outputs=("out",),
-                    by_content=True,
+                    step=action.Step(),
                 ),
                 f"fetch {n}",
                 {},

@@ -45,7 +45,6 @@ BUILD = Action(
     facts={"compiler": "g++ 12.2"},
     image="sha256:1",
     gpu=True,
-    by_content=True,
 )
 FETCHED = "b952c74272ed3f549b661ef198164706965fc126d5061c1c82778013a9786b16"
 # As it is written into ledgers, in this order.
