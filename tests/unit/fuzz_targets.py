@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import io
 import json
+import lzma
 import random
 import tempfile
 import zipfile
@@ -22,15 +25,16 @@ from object_samples import archive, relocatable
 
 from gpuforge.audit import audit
 from gpuforge.audit.elf_patterns import patterns
+from gpuforge.audit.read import contents, openings
 from gpuforge.binary import ar, kernels
 from gpuforge.binary import fatbin as fatbins
-from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.header import read_header
-from gpuforge.binary.elf.linked_file import _read_linked
 from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.binary.elf.reader import outline, read
-from gpuforge.binary.window import Window
+from gpuforge.binary.window import Budget, Window
 from gpuforge.errors import MalformedError, TooLargeError
+from gpuforge.wheel.archive import Archive
 
 _NUMBERS = (
     0,
@@ -71,11 +75,35 @@ def _reading(*readers: Callable[[bytes], object]) -> Callable[[bytes], None]:
     return run
 
 
+def _linked(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        linked_file.read(Path(file.name))
+
+
 _readers = _reading(
+    _linked,
     lambda data: read(Window.of(data), patterns().every),
     lambda data: outline(Window.of(data), read_header(Window.of(data))),
-    lambda data: _read_linked(ElfFile(Window.of(data))),
 )
+
+
+def _contents(data: bytes) -> None:
+    reader = contents.Reader(Budget(len(data)))
+    reader.add("demo/data.bin", data)
+    reader.contents()
+
+
+def _opened(data: bytes) -> None:
+    """Read Python code as the audit does, and to the names of libraries as for `--against`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = wheel(Path(folder), {"demo/a.so": elf(), "demo/m.py": data})
+        _audited(path)
+        with Archive(path) as opened:
+            openings.of_wheel(opened)
+
+
 _objects = _reading(
     lambda data: ObjectFile(data).symbols,
     lambda data: ObjectFile(data).comments,
@@ -223,6 +251,25 @@ _RELOCATABLE = relocatable(
     {".debug_str": b"NVC++ 22.1-0\0"}, wants=["cudaMalloc"], gives=["f"], compressed=[".debug_str"]
 )
 _AR = {"a.o": b"one", "a_name_that_is_longer_than_sixteen.o": b"four", "dir/b.o": b""}
+_CODE = b"""import ctypes, os, sys
+from . import ext
+NAME = 'libx.so.%d'
+if sys.platform == 'win32' or int(os.getenv('X', '0')):
+    os.add_dll_directory(x)
+def load(name):
+    if os.environ.get('X', '0') == '1':
+        return ctypes.CDLL(name)
+    return ctypes.cdll.LoadLibrary(os.path.join(os.path.dirname(__file__), f'lib{name}.so'))
+for each in ['a', 'b']:
+    load(each)
+"""
+_PACKED = (
+    gzip.compress(_AR["a.o"] * 9),
+    lzma.compress(bytes(99)),
+    _WHEEL,
+    b"'%s'" % base64.b64encode(bytes(3000)),
+    "\ufeffa".encode("utf-16"),
+)
 _LZ4 = image("sm_90", size=4096, compressed=64)
 TARGETS = {
     "elf": Target(_readers, (_OBJECT, elf(interpreter="/lib64/ld.so"), elf(machine=190)), _fields),
@@ -239,6 +286,8 @@ TARGETS = {
         (fatbin("sm_80", "sm_90a", "compute_90:8.7"), _LZ4, fatbin("sm_80") + bytes(8)),
         _fields,
     ),
+    "contents": Target(_reading(_contents), _PACKED, _fields),
+    "openings": Target(_reading(_opened), (_CODE,), _lines),
     "archive": Target(_archive, (_WHEEL,), _fields),
     "metadata": Target(_member("demo-1.0.dist-info/METADATA"), (_METADATA,), _lines),
     "record": Target(_member("demo-1.0.dist-info/RECORD"), (b'demo/a.so,sha256=x,1\n"a,b",,\n',), _lines),

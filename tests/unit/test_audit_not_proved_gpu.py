@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import bz2
 import gzip
+import hashlib
 import io
 import json
 import lzma
@@ -311,6 +312,7 @@ def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
 
 OTHER = fatbin("sm_50")
 TEXT = b".version 8.7\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n"
+MUCH = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(100))
 NUMPY = b"\x93NUMPY\x01\0v\0" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (8,)}".ljust(118)
 INSIDE, UNPACKED = "code inside of other files was not judged: {}", "files were not unpacked: {}"
 UNKNOWN = "a file of unknown content was not read: {}"
@@ -364,6 +366,28 @@ def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
         ),
         pytest.param("demo/k.py", b"K = %r\n" % OTHER, INSIDE, id="a fatbin in Python"),
         pytest.param("demo/k.py", b"K = '%s'\n" % base64.b64encode(b"1" + OTHER), INSIDE, id="as base64"),
+        pytest.param("demo/k.txt", OTHER.hex().upper().encode(), INSIDE, id="in capital digits"),
+        pytest.param("demo/k.h", b", ".join(b"0x%02X" % each for each in OTHER), INSIDE, id="as numbers"),
+        pytest.param("demo/k.py", b"%r" % list(OTHER), INSIDE, id="as a list"),
+        pytest.param(
+            "demo/k.py", b"[0x50, 0xED, 0x55, 0xBA]\nMAGIC = 0xBA55ED50\n", "", id="what a reader knows"
+        ),
+        pytest.param("demo/k.py", b'ELF = b"\\x7fELF"\n', "", id="what a reader of ELF knows"),
+        pytest.param("demo/k.py", b"K = %r\n" % elf(), INSIDE, id="ELF in Python"),
+        pytest.param(
+            "demo/k.py",
+            b"K = '%s'\n" % base64.b64encode(gzip.compress(MUCH + OTHER)),
+            INSIDE,
+            id="packed as base64",
+        ),
+        pytest.param("demo/k.py", b"K = '%s'\n" % base64.b64encode(MUCH), UNKNOWN, id="anything as base64"),
+        pytest.param("demo/k.py", b"K = %r\n" % zlib.compress(MUCH), UNKNOWN, id="packed with escapes"),
+        pytest.param(
+            "demo/k.htm", b"<img src='%s'>" % base64.b64encode(b"GIF8" + MUCH), "", id="an image as base64"
+        ),
+        pytest.param("demo/k.js", b"f(x);" * 400, "", id="code in one line"),
+        pytest.param("demo/k.txt", TEXT.decode().encode("utf-16"), INSIDE, id="PTX in UTF-16"),
+        pytest.param("demo/k.txt", ("a text " * 400).encode("utf-16"), "", id="a text in UTF-16"),
         pytest.param("demo/k.so", elf(sections={".text": TEXT}), INSIDE, id="PTX among machine code"),
         pytest.param("demo/k.so", elf(sections={".nvdata": TEXT}), INSIDE, id="in a section by another name"),
         pytest.param("demo/k.ptx", gzip.compress(TEXT), INSIDE, id="a packed file with the name of PTX"),

@@ -6,6 +6,7 @@ nobody knows whether it is code.
 
 from __future__ import annotations
 
+import base64
 import bz2
 import io
 import lzma
@@ -14,6 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Literal, Protocol
 
 from gpuforge.audit.model import Contents
@@ -29,14 +31,24 @@ _DEEPEST = 4  # packed files in each other
 _LZMA_MEMORY = 128 << 20  # bytes of its dictionary; a header may demand 4 GB
 _ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01")
 _BITCODE = b"BC\xc0\xde"  # LLVM's, also for GPUs
-# the beginning of a fatbin in Python's and C's strings, in hexadecimal digits, and at each place of a base64 text
-_WRITTEN = (rb"\xedU\xba", rb"\xed\x55\xba", b"50ed55ba", b"UO1VugEAEA", b"DtVboBABAA", b"Q7VW6AQAQA")
+# How texts write the beginning of a fatbin and that of an ELF file, in lower case and without the bytes of _BETWEEN: in
+# strings with escapes, as numbers, in hexadecimal digits and in base64.
+_WRITTEN = (
+    b"xeduxbax01", b"xedx55xbax01", b"120355125272", b"50ed55ba0100", b"0x500xed0x550xba0x", b"8023785186",
+    b"100001ba55ed50", b"uo1vugeaea", b"dtvbobabaa", b"q7vw6aqaqa",
+    b"x7felfx02x01x01", b"7f454c46020101", b"0x7f0x450x4c0x460x020x010x01", b"12769767021", b"f0vmrgiba",
+)  # fmt: skip
+_LOWER = bytes(range(256)).lower()
+_BETWEEN = b" \t\r\n,'\"\\"
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_LONG = 1000  # characters of a line that may be data in letters or escapes
+_LETTERS = re.compile(rb"[\w+/-]{1000,}={0,2}")
 # Formats of data by their first bytes, as in https://github.com/file/file/tree/master/magic/Magdir
 _DATA = (
     b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"OggS", b"fLaC", b"ID3", b"II*\0", b"MM\0*", b"\0\0\1\0",
     b"\x93NUMPY", b"\x89HDF\r\n", b"MATLAB 5.0", b"SR\0\4", b"SIMPLE  =", b"CDF\1", b"CDF\2", b"CDF\5", b"PAR1",
-    b"ARROW1", b"SQLite format 3", b"TZif", b"\xde\x12\x04\x95", b"\x95\x04\x12\xde", b"%PDF", b"\xff\xfe", b"\xfe\xff",
-    b"\0\1\0\0", b"true", b"OTTO", b"ttcf", b"wOFF", b"wOF2",
+    b"ARROW1", b"SQLite format 3", b"TZif", b"\xde\x12\x04\x95", b"\x95\x04\x12\xde", b"%PDF",
+    b"\0\1\0\0\0", b"OTTO", b"ttcf", b"wOFF", b"wOF2",
     # code that Linux does not load: for Windows, macOS, WebAssembly, and SPIR-V and DXIL, which the audit names
     b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"\3\2\x23\7", b"DXBC",
 )  # fmt: skip
@@ -86,15 +98,35 @@ class Reader:
     def _judge(self, file: str, data: bytes, *, packed: bool) -> None:
         if len(data) < _LEAST or data.startswith(ar.MAGIC):
             return
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            with suppress(UnicodeDecodeError):
+                data = data.decode("utf-16").encode()
         if _is_text(data):
-            if ptx.occurs(data) or any(find(data, word) >= 0 for word in _WRITTEN):
+            plain = data.translate(_LOWER, _BETWEEN)
+            if ptx.occurs(data) or any(find(plain, word) >= 0 for word in _WRITTEN):
                 self._code.setdefault(file, "GPU code")
+            for line in _long_lines(data):
+                self._judge_written(file, line)
         elif find(data, b"\x7fELF") >= 0 and _ELF.search(data):
             self._code[file] = "ELF"
         elif find(data, fatbin.START) >= 0 or ptx.occurs(data) or data.startswith(_BITCODE):
             self._code.setdefault(file, "GPU code")
         elif not (packed or data.startswith(_DATA) or (file.endswith(".pyc") and data[2:4] == b"\r\n")):
             self._unknown.append(file)
+
+    def _judge_written(self, file: str, line: bytes) -> None:
+        """Judge the data that a line of a text has in base64 or hexadecimal digits; escapes are of unknown content."""
+        if line.count(b"\\x") * 8 > len(line):
+            self._unknown.append(file)
+        for written in _LETTERS.findall(line):
+            try:
+                content = bytes.fromhex(written.decode())
+            except ValueError:
+                digits = written.rstrip(b"=").translate(_URL_SAFE)
+                content = base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + b"==")
+            self._budget.spend("bytes", len(content))
+            for part, packed in parts(content, self._budget):
+                self._judge(file, part, packed=packed)
 
 
 def parts(data: bytes, budget: Budget, depth: int = 0) -> Iterator[tuple[bytes, bool]]:
@@ -115,6 +147,19 @@ def parts(data: bytes, budget: Budget, depth: int = 0) -> Iterator[tuple[bytes, 
             yield from parts(part, budget, depth + 1)
     except (RuntimeError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, *BROKEN) as error:
         raise MalformedError.of(str(error)) from error
+
+
+def _long_lines(data: bytes) -> Iterator[bytes]:
+    """Yield the lines that are longer than _LONG; of others only the ends are looked for."""
+    start = 0
+    while start + _LONG < len(data):
+        end = data.rfind(b"\n", start, start + _LONG + 1)
+        if end < 0:
+            end = data.find(b"\n", start)
+            yield data[start : end if end >= 0 else len(data)]
+            if end < 0:
+                return
+        start = end + 1
 
 
 def _is_text(data: bytes) -> bool:
