@@ -96,13 +96,7 @@ _HERE: Mapping[str, Values] = {
     "CMAKE_CUDA_COMPILER_ID": ("NVIDIA",),
     "CMAKE_CUDA_ARCHITECTURES": (None,),  # gpuforge defines it in each build
 }
-_COMPARISONS = {
-    "LESS": (-1,),
-    "GREATER": (1,),
-    "EQUAL": (0,),
-    "LESS_EQUAL": (-1, 0),
-    "GREATER_EQUAL": (0, 1),
-}
+_COMPARISONS = {"LESS": (-1,), "GREATER": (1,), "EQUAL": (0,), "LESS_EQUAL": (-1, 0), "GREATER_EQUAL": (0, 1)}
 _BINARY = {
     *_COMPARISONS,
     *(f"{kind}{name}" for kind in ("VERSION_", "STR") for name in _COMPARISONS),

@@ -347,8 +347,7 @@ def test_a_name_of_the_drivers_that_not_every_driver_has(
 
 
 @pytest.mark.parametrize(
-    ("runpath", "once"),
-    [("$ORIGIN/../torch/lib", ""), (None, ", once torch is imported")],
+    ("runpath", "once"), [("$ORIGIN/../torch/lib", ""), (None, ", once torch is imported")]
 )
 @pytest.mark.parametrize("beside", [False, True])
 def test_what_an_import_has_loaded_is_found_once_it_was_imported(

@@ -206,8 +206,7 @@ def test_a_tag_that_objects_do_not_keep(
 @pytest.mark.parametrize(("minor", "holds"), [(41, True), (99, False)])
 def test_a_tag_beyond_the_newest_policy(tmp_path: Path, minor: int, holds: bool) -> None:
     data = elf(
-        needed=["libstdc++.so.6", "libc.so.6"],
-        versions={**GLIBC, "libstdc++.so.6": ["GLIBCXX_3.4.29"]},
+        needed=["libstdc++.so.6", "libc.so.6"], versions={**GLIBC, "libstdc++.so.6": ["GLIBCXX_3.4.29"]}
     )
     path = wheel(tmp_path, {MODULE: data}, name=tagged(f"manylinux_2_{minor}_x86_64"))
     assert bool(proved("platform", path)) == holds

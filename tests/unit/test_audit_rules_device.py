@@ -270,10 +270,7 @@ FAST = "demo/fast.so"
     ("files", "expected"),
     [
         ({"demo/_a_cuda.so": CODE, FAST: CODE, "demo/_a_cpu.so": elf()}, []),
-        (
-            {"demo/_a_cuda.so": CODE},
-            [("GF605", ("'demo/fast.so' of the object 'fast': no file",))],
-        ),
+        ({"demo/_a_cuda.so": CODE}, [("GF605", ("'demo/fast.so' of the object 'fast': no file",))]),
         (
             {"demo/_a_cuda.so": CODE, "demo/_b_cuda.so": elf(), FAST: CODE},
             [("GF605", ("'demo/_*cuda*.so' of the object 'fast': without GPU code: demo/_b_cuda.so",))],

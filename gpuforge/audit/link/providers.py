@@ -185,10 +185,7 @@ class Providers:
         package = lacking.package if lacking else likely[-1].package
         others = sorted(package_tables.other_majors(name) & known.keys())
         return Provider(
-            "package",
-            package=package,
-            other_major=known[others[0]] if others else None,
-            lacking=lacking,
+            "package", package=package, other_major=known[others[0]] if others else None, lacking=lacking
         )
 
     def _has_wheels(self, package: str, loader: ElfObject) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.rule import rule
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.rule import each_wheel, rule
 from gpuforge.binary.elf.header import EM_CUDA, MACHINES, PF_X
 from gpuforge.binary.elf.linked_file import SENTENCES
 from gpuforge.binary.facts import ElfObject
@@ -63,25 +64,19 @@ _NEEDED = r"lib(?=.*\.so).*[-_](avx512\w*|avx2|avx)\b.*"
     "or document the processor that users need.",
     contradicts="platform",
 )
-def cpu_level(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def cpu_level(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find x86-64 levels in GNU properties, and runtimes for such processors that are NEEDED.
 
     A wheel tag for x86_64 promises only the baseline (PEP 600: every machine of the name has it).
     """
-    for wheel in graph.wheels:
-        for found in wheel.linked:
-            for subject in _markers(found):
-                yield cpu_level.finding(wheel.name, subject, files=(found.file,))
-
-
-def _markers(binary: ElfObject) -> Iterator[Subject]:
-    if binary.isa:
-        yield Subject(file=binary.file, item=binary.isa, detail="required by its GNU property")
-    for name in binary.needed:
-        if match := re.fullmatch(_NEEDED, name):
-            yield Subject(
-                library=name, detail="for {level}", facts=facts_of(level=match[1]), needed_by=(binary.file,)
-            )
+    for binary in wheel.linked:
+        if binary.isa:
+            yield Subject(file=binary.file, item=binary.isa, detail="required by its GNU property")
+        for name in binary.needed:
+            if match := re.fullmatch(_NEEDED, name):
+                facts = facts_of(level=match[1])
+                yield Subject(library=name, detail="for {level}", facts=facts, needed_by=(binary.file,))
 
 
 _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
@@ -96,12 +91,10 @@ _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
     fix="Compile all static libraries and objects with -fPIC. With -Wl,-z,text, the link fails and "
     "names those compiled without it.",
 )
-def text_relocations(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def text_relocations(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find DT_TEXTREL, or its flag in DT_FLAGS (gABI, "Dynamic Section")."""
-    for wheel in graph.wheels:
-        for found in wheel.linked:
-            if _textrel(found):
-                yield text_relocations.finding(wheel.name, Subject(file=found.file))
+    yield from (Subject(file=found.file) for found in wheel.linked if _textrel(found))
 
 
 def _textrel(binary: ElfObject) -> bool:
@@ -118,11 +111,10 @@ def _textrel(binary: ElfObject) -> bool:
     why="Their address tables stay writable at run time, which makes attacks easier.",
     fix="Link with -Wl,-z,relro,-z,now.",
 )
-def relro_missing(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def relro_missing(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find loadable objects without PT_GNU_RELRO, which linkers write by default."""
-    for wheel in graph.wheels:
-        for found in (o for o in wheel.linked if not o.relro):
-            yield relro_missing.finding(wheel.name, Subject(file=found.file))
+    yield from (Subject(file=found.file) for found in wheel.linked if not found.relro)
 
 
 _LEAST = 1 << 20  # bytes in the whole wheel; less is not reported

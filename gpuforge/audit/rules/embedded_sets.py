@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from typing import TYPE_CHECKING
 
 from gpuforge.audit.embedded import Index, KernelSet, KernelsWheels, Recipe, SourceSet, Unusable
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import rule
+from gpuforge.audit.rules.rule import each_wheel, rule
 from gpuforge.binary.facts import FatbinEntry
 from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.runtime import layout
 from gpuforge.runtime.values import CpuLevel, kind_of
-
-if TYPE_CHECKING:
-    from gpuforge.expectation import Expectation
 
 
 @rule(
@@ -30,14 +26,10 @@ if TYPE_CHECKING:
     fix="Build the wheel again, and change no file after it was indexed.",
     contradicts="kernel sets",
 )
-def kernel_sets(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def kernel_sets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare each set's index with the files beside it and the images in them, and the sets with the manifest."""
-    for wheel in graph.wheels:
-        for subject in _of_kernel_sets(wheel, graph.expectation_of(wheel)):
-            yield kernel_sets.finding(wheel.name, subject, files=(subject.file,) if subject.file else ())
-
-
-def _of_kernel_sets(wheel: WheelFacts, expectation: Expectation | None) -> Iterator[Subject]:
+    expectation = graph.expectation_of(wheel)
     for kernels in wheel.kernels:
         yield from _files(wheel, kernels)
     for sources in wheel.sources:
@@ -177,17 +169,17 @@ def _isas(images: Set[KernelImage]) -> dict[tuple[str, str], set[str]]:
     fix="Build the wheel again, and change no file after the recipe was written.",
     contradicts="sources",
 )
-def source_sets(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def source_sets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare each recipe with the files beside it, and the sets with the manifest."""
-    for wheel in graph.wheels:
-        for sources in wheel.sources:
-            yield from (_finding(wheel, subject) for subject in _of_source_set(sources))
-        names = {sources.name for sources in wheel.sources}
-        expectation = graph.expectation_of(wheel)
-        for name in expectation.source_sets if expectation else ():
-            if name not in names:
-                detail = "the user-compiled object {0!r} of the manifest is not in the wheel"
-                yield _finding(wheel, Subject(detail=detail, kind="missing", about=(name,)))
+    for sources in wheel.sources:
+        yield from _of_source_set(sources)
+    names = {sources.name for sources in wheel.sources}
+    expectation = graph.expectation_of(wheel)
+    for name in expectation.source_sets if expectation else ():
+        if name not in names:
+            detail = "the user-compiled object {0!r} of the manifest is not in the wheel"
+            yield Subject(detail=detail, kind="missing", about=(name,))
 
 
 def _of_source_set(sources: SourceSet) -> Iterator[Subject]:
@@ -204,10 +196,6 @@ def _of_source_set(sources: SourceSet) -> Iterator[Subject]:
         elif sources.digests[file] != listed.sha256:
             detail = "the sha256 of {0} is not the one in the recipe"
             yield Subject(file=recipe, detail=detail, kind="differs", about=(file,))
-
-
-def _finding(wheel: WheelFacts, subject: Subject) -> Finding:
-    return source_sets.finding(wheel.name, subject, files=(subject.file,) if subject.file else ())
 
 
 @rule(

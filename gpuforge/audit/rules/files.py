@@ -16,7 +16,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import can_coexist
 from gpuforge.audit.model import ARCHIVES, PACKAGES, WheelFacts
-from gpuforge.audit.rules.rule import Text, rule
+from gpuforge.audit.rules.rule import Text, each_wheel, rule
 from gpuforge.cuda.suffix import without_suffix
 from gpuforge.runtime.layout import GUARD
 
@@ -275,14 +275,11 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     of_process=True,
     of_too_large=True,
 )
-def too_large(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def too_large(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Report wheels whose budget ran out; it is the only finding of such a wheel."""
-    for wheel in graph.wheels:
-        if wheel.too_large:
-            yield too_large.finding(
-                wheel.name,
-                Subject(detail="too large to judge: {reason}", facts=facts_of(reason=wheel.too_large)),
-            )
+    if wheel.too_large:
+        yield Subject(detail="too large to judge: {reason}", facts=facts_of(reason=wheel.too_large))
 
 
 @rule(
@@ -302,20 +299,14 @@ def left_over(graph: LinkGraph) -> Iterator[Finding]:
             if folder := left_over_folder(member):
                 folders.setdefault(folder, []).append(member)
         for folder, members in folders.items():
-            yield left_over.finding(
-                wheel.name,
-                Subject(
-                    file=folder,
-                    detail="{count} {files}, {size:KiB} KiB",
-                    facts=facts_of(
-                        count=len(members),
-                        files="file" if len(members) == 1 else "files",
-                        size=sum(wheel.members[member] for member in members),
-                    ),
-                ),
-                files=tuple(members),
-                commands=(f"rm -r {shlex.quote(folder)}",),
+            noun, size = (
+                "file" if len(members) == 1 else "files",
+                sum(map(wheel.members.__getitem__, members)),
             )
+            facts = facts_of(count=len(members), files=noun, size=size)
+            subject = Subject(file=folder, detail="{count} {files}, {size:KiB} KiB", facts=facts)
+            command = f"rm -r {shlex.quote(folder)}"
+            yield left_over.finding(wheel.name, subject, files=tuple(members), commands=(command,))
 
 
 _COMMON = frozenset(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.installed import cuda_major
 from gpuforge.audit.model import PACKAGES, WheelFacts
@@ -23,7 +23,7 @@ from gpuforge.audit.rules.containers import (
     to_compare,
 )
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
-from gpuforge.audit.rules.rule import Text, rule
+from gpuforge.audit.rules.rule import Text, each_wheel, rule
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.binary.runnable import (
     EMPTY_PTX,
@@ -35,7 +35,7 @@ from gpuforge.binary.runnable import (
     runnable,
 )
 from gpuforge.cuda import releases
-from gpuforge.cuda.releases import Generation, generations
+from gpuforge.cuda.releases import generations
 from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.runtime.arch import Arch
@@ -91,26 +91,22 @@ def architectures_missing(graph: LinkGraph) -> Iterator[Finding]:
     why="GPUs newer than the architectures in the wheel cannot run these kernels.",
     fix="Compile with -gencode arch=compute_X,code=compute_X, too (CMAKE_CUDA_ARCHITECTURES: X-virtual).",
 )
-def ptx_missing(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def ptx_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare each container with the manifest's PTX.
 
     Relocatable device code keeps its PTX in the inputs of the device link, not in the result (nvcc manual, "Using
     Separate Compilation in CUDA"). There the inputs are judged, and the containers with PTX of their own.
     """
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        if expectation is None or not expectation.ptx:
-            continue
-        for code in own_code(wheel):
-            judged = bearing_ptx(*to_compare(expectation, code))
-            for arch in expectation.ptx:
-                lacking = sum(not _has(c, arch) for c in judged)
-                if lacking:
-                    detail, facts = coverage(len(judged) - lacking, len(judged))
-                    yield ptx_missing.finding(
-                        wheel.name,
-                        Subject(file=code.file, item=arch.compute, detail="PTX " + detail, facts=facts),
-                    )
+    expectation = graph.expectation_of(wheel)
+    if expectation is None or not expectation.ptx:
+        return
+    for code in own_code(wheel):
+        judged = bearing_ptx(*to_compare(expectation, code))
+        for arch in expectation.ptx:
+            if lacking := sum(not _has(c, arch) for c in judged):
+                detail, facts = coverage(len(judged) - lacking, len(judged))
+                yield Subject(file=code.file, item=arch.compute, detail="PTX " + detail, facts=facts)
 
 
 def _has(container: FatbinContainer, arch: Arch) -> bool:
@@ -160,50 +156,56 @@ def _judge(
     table = reach(code, processor)
     first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
     lost = [r for r in table[first:] if r.way == "none"]
+    partly = [r for r in table[first:] if r.way == "partly"]
+    cause: tuple[str, ...]
     if lost:
         whole = wheel.form in PACKAGES  # other files may have the rest
         missing = dict.fromkeys(f for r in lost if whole and (f := r.generation.family) not in supported)
-        yield _newer_gpus_finding(
-            wheel,
-            code,
-            "error" if missing else "warning",
-            tuple(missing),
+        cause, text = tuple(missing), _LOST_BY_ALL if missing else _LOST
+        detail, facts = (
             "{archs}; nothing for {lacking:GPUs}",
             facts_of(archs=_archs(code), lacking=_gpus(lost)),
-            f"The wheel has neither machine code nor PTX for {' or '.join(missing)} GPUs."
-            if missing
-            else "Kernels have neither machine code nor PTX for newer GPUs.",
-            f"A launch fails there with {_NO_IMAGE}.",
         )
-    elif any(r.way == "partly" for r in table[first:]):
-        partly = [r for r in table[first:] if r.way == "partly"]
+    elif partly:
         worst = max(partly, key=lambda r: r.none)
-        yield _newer_gpus_finding(
-            wheel,
-            code,
-            "info",
-            ("some containers",),
-            "some fatbin containers do not run on {lacking:GPUs}: at most {count} of {total}, on {worst}",
-            facts_of(
-                lacking=_gpus(partly),
-                worst=worst.generation.capability,
-                count=worst.none,
-                total=worst.none + worst.native + worst.jit,
-            ),
-            "Some kernels have no code for GPUs that other kernels in the same file support.",
-            f"A launch of such a kernel fails there with {_NO_IMAGE}.",
+        cause, text = ("some containers",), _PARTLY
+        detail = "some fatbin containers do not run on {lacking:GPUs}: at most {count} of {total}, on {worst}"
+        total = worst.none + worst.native + worst.jit
+        facts = facts_of(
+            lacking=_gpus(partly), worst=worst.generation.capability, count=worst.none, total=total
         )
     else:
-        yield _newer_gpus_finding(
-            wheel,
-            code,
-            "info",
-            ("future GPUs",),
-            "{archs}",
-            facts_of(archs=_archs(code)),
-            "Some kernels have no PTX for future GPUs.",
-            f"A launch on a GPU of a later generation fails with {_NO_IMAGE}.",
-        )
+        cause, text = ("future GPUs",), _FUTURE
+        detail, facts = "{archs}", facts_of(archs=_archs(code))
+    text = text.filled(families=" or ".join(cause))
+    subject = Subject(file=code.file, detail=detail, facts=facts)
+    yield newer_gpus.finding(wheel.name, subject, text=text, cause=cause)
+
+
+_LOST_BY_ALL = Text(
+    "The wheel has neither machine code nor PTX for {families} GPUs.",
+    f"A launch fails there with {_NO_IMAGE}.",
+    newer_gpus.text.fix,
+    "error",
+)
+_LOST = Text(
+    "Kernels have neither machine code nor PTX for newer GPUs.",
+    _LOST_BY_ALL.why,
+    newer_gpus.text.fix,
+    "warning",
+)
+_PARTLY = Text(
+    "Some kernels have no code for GPUs that other kernels in the same file support.",
+    f"A launch of such a kernel fails there with {_NO_IMAGE}.",
+    newer_gpus.text.fix,
+    "info",
+)
+_FUTURE = Text(
+    "Some kernels have no PTX for future GPUs.",
+    f"A launch on a GPU of a later generation fails with {_NO_IMAGE}.",
+    newer_gpus.text.fix,
+    "info",
+)
 
 
 def _archs(code: DeviceCode) -> tuple[str, ...]:
@@ -214,26 +216,6 @@ def _archs(code: DeviceCode) -> tuple[str, ...]:
 
 def _gpus(table: Sequence[Reach]) -> tuple[tuple[str, str], ...]:
     return tuple((r.generation.capability, r.generation.name) for r in table)
-
-
-def _newer_gpus_finding(
-    wheel: WheelFacts,
-    code: DeviceCode,
-    severity: Severity,
-    cause: tuple[str, ...],
-    detail: str,
-    facts: Facts,
-    what: str,
-    why: str,
-) -> Finding:
-    return newer_gpus.finding(
-        wheel.name,
-        Subject(file=code.file, detail=detail, facts=facts),
-        severity=severity,
-        cause=cause,
-        what=what,
-        why=why,
-    )
 
 
 @rule(
@@ -276,19 +258,14 @@ def specific_targets(graph: LinkGraph) -> Iterator[Finding]:
     why="The driver compiles that PTX for a newer GPU and finds no kernel.",
     fix="Find what removed the code, such as an #if on __CUDA_ARCH__ that excludes the PTX target.",
 )
-def ptx_empty(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def ptx_empty(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find containers whose PTX has only its version and target, while their cubins have code."""
-    for wheel in graph.wheels:
-        for code in own_code(wheel):
-            judged, inputs = runnable(code.containers)
-            found = [c for c in (*judged, *inputs) if _empty(c)]
-            if found:
-                subject = Subject(
-                    file=code.file,
-                    detail="{count} of {total} containers",
-                    facts=facts_of(count=len(found), total=len(judged) + len(inputs)),
-                )
-                yield ptx_empty.finding(wheel.name, subject, files=(code.file,))
+    for code in own_code(wheel):
+        judged, inputs = runnable(code.containers)
+        if count := sum(map(_empty, (*judged, *inputs))):
+            facts = facts_of(count=count, total=len(judged) + len(inputs))
+            yield Subject(file=code.file, detail="{count} of {total} containers", facts=facts)
 
 
 def _empty(container: FatbinContainer) -> bool:
@@ -308,21 +285,18 @@ def _empty(container: FatbinContainer) -> bool:
     fix="None needed if static libraries of NVIDIA are linked in. Otherwise compile all sources with "
     "one toolkit.",
 )
-def mixed_toolkits(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def mixed_toolkits(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare the toolkits that wrote the machine code of each file, and those that wrote its PTX.
 
     Machine code and PTX are not compared: clang writes PTX of an older ISA than that of the toolkit whose ptxas it
     runs.
     """
-    for wheel in graph.wheels:
-        for code in own_code(wheel):
-            found = [counts for kind in ("cubin", "ptx") if len(counts := _toolkits(code, kind)) > 1]
-            if found:
-                images = tuple(row for counts in found for row in sorted(counts.items()))
-                yield mixed_toolkits.finding(
-                    wheel.name,
-                    Subject(file=code.file, detail="{images:images}", facts=facts_of(images=images)),
-                )
+    for code in own_code(wheel):
+        found = [counts for kind in ("cubin", "ptx") if len(counts := _toolkits(code, kind)) > 1]
+        if found:
+            images = tuple(row for counts in found for row in sorted(counts.items()))
+            yield Subject(file=code.file, detail="{images:images}", facts=facts_of(images=images))
 
 
 def _toolkits(code: DeviceCode, kind: str) -> Counter[str]:
@@ -357,20 +331,16 @@ _SHARE = 0.1  # of the file
     fix="Compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) if kernels do not "
     "call across files. Otherwise link-time optimisation (nvcc -dlto) leaves less behind.",
 )
-def relocatable_left(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def relocatable_left(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Add up the containers in `__nv_relfatbin` of files that have a linked one, too."""
-    sizes = {(w.name, name): size for w in graph.wheels for name, size in w.members.items()}
-    for wheel in graph.wheels:
-        for code in own_code(wheel):
-            left = sum(c.size for c in code.containers if is_relocatable(c))
-            whole = sizes.get((wheel.name, code.file), 0)
-            linked = any(not is_relocatable(c) for c in code.containers)
-            if not linked or left < _LEAST or left < _SHARE * whole:
-                continue
-            subject = Subject(
-                file=code.file, detail="{left:MiB} of {whole:MiB} MiB", facts=facts_of(left=left, whole=whole)
-            )
-            yield relocatable_left.finding(wheel.name, subject, files=(code.file,))
+    for code in own_code(wheel):
+        left = sum(c.size for c in code.containers if is_relocatable(c))
+        whole = wheel.members.get(code.file, 0)
+        linked = any(not is_relocatable(c) for c in code.containers)
+        if linked and left >= max(_LEAST, _SHARE * whole):
+            facts = facts_of(left=left, whole=whole)
+            yield Subject(file=code.file, detail="{left:MiB} of {whole:MiB} MiB", facts=facts)
 
 
 @rule(
@@ -381,24 +351,17 @@ def relocatable_left(graph: LinkGraph) -> Iterator[Finding]:
     why="The first launch is slow there, and the driver must be as new as the toolkit that wrote the PTX.",
     fix="None needed if that is acceptable. Otherwise add machine code for these architectures.",
 )
-def jit_only(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def jit_only(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find the generations that have to compile PTX, and the oldest driver that can."""
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        if expectation is not None and expectation.cubins:
-            continue  # GF401 and GF402 compare with the manifest instead
-        processor = wheel.machine
-        for code in own_code(wheel):
-            table = reach(code, processor)
-            jit = [r for r in table if r.jit]
-            native = [r for r in table if r.native]
-            if jit and native and not code.file.endswith(".ptx"):
-                subject = Subject(
-                    file=code.file,
-                    detail="{drivers:drivers}",
-                    facts=facts_of(drivers=tuple((r.generation.capability, r.driver) for r in jit)),
-                )
-                yield jit_only.finding(wheel.name, subject, files=(code.file,))
+    expectation = graph.expectation_of(wheel)
+    if expectation is not None and expectation.cubins:
+        return  # GF401 and GF402 compare with the manifest instead
+    for code in own_code(wheel):
+        table = reach(code, wheel.machine)
+        jit = tuple((r.generation.capability, r.driver) for r in table if r.jit)
+        if jit and any(r.native for r in table) and not code.file.endswith(".ptx"):
+            yield Subject(file=code.file, detail="{drivers:drivers}", facts=facts_of(drivers=jit))
 
 
 @rule("GF409", "error", "GPU code that the manifest does not declare")
@@ -474,39 +437,25 @@ _ASSEMBLER = r"ptxas([-_.]\w+)*"  # the tool that decides for which GPUs code ca
     fix="Take ptxas from a newer toolkit, or require NVIDIA's package of it (nvidia-cuda-nvcc).",
     applies_to=PACKAGES,
 )
-def tool_outdated(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def tool_outdated(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare the targets of each ptxas with the GPUs of today; a wheel with several may have one for each."""
-    for wheel in graph.wheels:
-        tools = [o for o in wheel.objects if o.release and re.fullmatch(_ASSEMBLER, o.name)]
-        if not tools or is_nvidia_wheel(wheel):
-            continue
-        known = {tool.file: _targets(tool.release) for tool in tools}
-        every = frozenset[Arch]().union(*known.values())
-        lacking = [g for g in generations(wheel.machine) if Arch.parse(g.capability) not in every]
-        newer = _newer(lacking, wheel)
-        if newer and all(known.values()):
-            for tool in tools:
-                yield tool_outdated.finding(
-                    wheel.name,
-                    Subject(
-                        file=tool.file,
-                        detail="of CUDA {release}; no code for {lacking:GPUs}",
-                        facts=facts_of(
-                            release=tool.release, lacking=tuple((g.capability, g.name) for g in newer)
-                        ),
-                    ),
-                )
+    tools = [o for o in wheel.objects if o.release and re.fullmatch(_ASSEMBLER, o.name)]
+    if not tools or is_nvidia_wheel(wheel):
+        return
+    targets = [_targets(tool.release) for tool in tools]
+    every = frozenset[Arch]().union(*targets)
+    today = releases.releases()[-1].archs  # without the generations that toolkits have dropped
+    newer = [g for g in generations(wheel.machine) if Arch.parse(g.capability) in {*today} - every]
+    if newer and all(targets):
+        for tool in tools:
+            facts = facts_of(release=tool.release, lacking=tuple((g.capability, g.name) for g in newer))
+            yield Subject(file=tool.file, detail="of CUDA {release}; no code for {lacking:GPUs}", facts=facts)
 
 
 def _targets(release: str) -> frozenset[Arch]:
     """Return the targets of a toolkit, those of its major that are older included; empty for an unknown one."""
     return next((frozenset(r.archs) for r in releases.releases() if r.version == release), frozenset())
-
-
-def _newer(lacking: list[Generation], wheel: WheelFacts) -> list[Generation]:
-    """Return the generations that came after all those that toolkits have dropped."""
-    newest = releases.releases()[-1].archs
-    return [g for g in lacking if Arch.parse(g.capability) in newest]
 
 
 @rule(

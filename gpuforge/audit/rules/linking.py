@@ -20,7 +20,7 @@ from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.commands import renaming
 from gpuforge.audit.rules.loading import is_imported
 from gpuforge.audit.rules.recognise import is_for_other_framework
-from gpuforge.audit.rules.rule import Text, rule
+from gpuforge.audit.rules.rule import Text, each_wheel, rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.binary.mangled import readable
 from gpuforge.cuda import libraries, sonames
@@ -327,19 +327,23 @@ def _always_loaded(graph: LinkGraph, binary: ElfObject, library: str) -> bool:
     fix="Link with nvc++, which adds the runtimes, or compile with g++. -Wl,-z,defs lists the "
     "missing symbols.",
 )
-def underlinked(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def underlinked(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find strong undefined `__pgi_*` and `__nv*` symbols without a definition in the libraries that the object loads.
 
     nvc++ relies on the main program to load its runtimes in the right order. Weak symbols are optional.
     """
-    for wheel in graph.wheels:
-        for found in (o for o in wheel.linked if o.undefined("nvhpc")):
-            loaded = _loaded(graph, found)
-            if loaded is None:
-                continue
-            missing = found.undefined("nvhpc") - {symbol for o in loaded for symbol in o.defined("nvhpc")}
-            if missing:
-                yield _underlinked_finding(graph, found, missing)
+    for found in (o for o in wheel.linked if o.undefined("nvhpc")):
+        loaded = _loaded(graph, found)
+        if loaded is None:
+            continue
+        missing = found.undefined("nvhpc") - {symbol for o in loaded for symbol in o.defined("nvhpc")}
+        if missing:
+            definers = tuple(dict.fromkeys(o.name for o in wheel.objects if o.defined("nvhpc") & missing))
+            detail = "{definers} defines" if len(definers) == 1 else "{definers} define"
+            facts, names = facts_of(definers=definers), tuple(sorted(missing))
+            detail = detail if definers else "nothing in the wheel defines"
+            yield Subject(file=found.file, detail=detail, facts=facts, names=names)
 
 
 def _loaded(graph: LinkGraph, binary: ElfObject) -> list[ElfObject] | None:
@@ -353,21 +357,6 @@ def _loaded(graph: LinkGraph, binary: ElfObject) -> list[ElfObject] | None:
             if target is not None and target not in order:
                 order.append(target)
     return order
-
-
-def _underlinked_finding(graph: LinkGraph, binary: ElfObject, missing: frozenset[str]) -> Finding:
-    wheel = graph.wheel(binary.wheel)
-    definers = tuple(dict.fromkeys(o.name for o in wheel.objects if o.defined("nvhpc") & missing))
-    detail = "{definers} defines" if len(definers) == 1 else "{definers} define"
-    return underlinked.finding(
-        binary.wheel,
-        Subject(
-            file=binary.file,
-            detail=detail if definers else "nothing in the wheel defines",
-            facts=facts_of(definers=definers),
-            names=tuple(sorted(missing)),
-        ),
-    )
 
 
 @rule(
@@ -545,12 +534,7 @@ def unstable_functions(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def _unstable_functions_finding(
-    wheel: WheelFacts,
-    binary: ElfObject,
-    package: str,
-    names: Sequence[str],
-    promise: str,
-    severity: Severity,
+    wheel: WheelFacts, binary: ElfObject, package: str, names: Sequence[str], promise: str, severity: Severity
 ) -> Finding:
     return unstable_functions.finding(
         wheel.name,

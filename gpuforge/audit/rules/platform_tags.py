@@ -15,7 +15,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import AS_BUILT, PACKAGES, WheelFacts
 from gpuforge.audit.policy import required_versions
 from gpuforge.audit.rules import commands
-from gpuforge.audit.rules.rule import Text, rule
+from gpuforge.audit.rules.rule import Text, each_wheel, rule
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cpython import CPython
@@ -528,18 +528,12 @@ def _stable() -> Mapping[str, CPython]:
     fix="Check the log of the host build for the extension modules. If one wheel serves every "
     'Python, write abi = "none" in [package].',
 )
-def extensions_missing(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def extensions_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare the tags with `[package] python` and `abi`: a pure wheel for each Python has lost its extensions."""
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        if expectation is None or not expectation.python:
-            continue
-        if wheel.file_tags and all((tag.abi, tag.platform) == ("none", "any") for tag in wheel.file_tags):
-            yield extensions_missing.finding(
-                wheel.name,
-                Subject(
-                    detail="{tags}, and [package] python lists {python}",
-                    facts=facts_of(tags=tuple(map(str, wheel.file_tags)), python=expectation.python),
-                    kind="for any Python",
-                ),
-            )
+    expectation = graph.expectation_of(wheel)
+    pure = wheel.file_tags and all((t.abi, t.platform) == ("none", "any") for t in wheel.file_tags)
+    if expectation is not None and expectation.python and pure:
+        facts = facts_of(tags=tuple(map(str, wheel.file_tags)), python=expectation.python)
+        detail = "{tags}, and [package] python lists {python}"
+        yield Subject(detail=detail, facts=facts, kind="for any Python")

@@ -22,7 +22,7 @@ from gpuforge.audit.host import traces as gpu_traces
 from gpuforge.audit.link.graph import Dependency, LinkGraph, closure
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.containers import has_kernels, own_code
-from gpuforge.audit.rules.rule import rule
+from gpuforge.audit.rules.rule import each_wheel, rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, stack
 from gpuforge.runtime import layout
@@ -194,22 +194,16 @@ _DETAILS = ("no file", "{files}, with no object in it", "only {files:3}, with no
     fix="Match the paths of the files in the wheel: ** crosses folders, * does not.",
     contradicts="host-only",
 )
-def host_only_empty(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def host_only_empty(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find patterns that match no file, or no binary."""
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        for promised in expectation.host_only if expectation else ():
-            for pattern in promised.patterns:
-                files = sorted(files_of((pattern,), wheel))
-                if not any(_is_binary(graph, wheel, file) for file in files):
-                    yield host_only_empty.finding(
-                        wheel.name,
-                        Subject(
-                            item=PatternOf(pattern, promised.name),
-                            detail=_DETAILS[min(len(files), 2)],
-                            facts=facts_of(files=tuple(files)) if files else (),
-                        ),
-                    )
+    expectation = graph.expectation_of(wheel)
+    for promised in expectation.host_only if expectation else ():
+        for pattern in promised.patterns:
+            files = sorted(files_of((pattern,), wheel))
+            if not any(_is_binary(graph, wheel, file) for file in files):
+                item, facts = PatternOf(pattern, promised.name), facts_of(files=tuple(files)) if files else ()
+                yield Subject(item=item, detail=_DETAILS[min(len(files), 2)], facts=facts)
 
 
 def _is_binary(graph: LinkGraph, wheel: WheelFacts, file: str) -> bool:
@@ -229,12 +223,11 @@ _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
     why="On other machines they do not compile, or compile with other files.",
     fix="Use paths relative to the source, and ship the files that they lead to.",
 )
-def source_paths(graph: LinkGraph) -> Iterator[Finding]:
+@each_wheel
+def source_paths(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find absolute paths in recipes, and in the #include lines of the sources."""
-    for wheel in graph.wheels:
-        for sources in wheel.sources:
-            for file, path in _paths(sources):
-                yield source_paths.finding(wheel.name, Subject(file=file, item=path))
+    for sources in wheel.sources:
+        yield from (Subject(file=file, item=path) for file, path in _paths(sources))
 
 
 def _paths(sources: SourceSet) -> Iterator[tuple[str, str]]:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from typing import NamedTuple, Self
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import EVERY_INPUT, Form
+from gpuforge.audit.model import EVERY_INPUT, Form, WheelFacts
 
 Check = Callable[[LinkGraph], Iterator[Finding]]
+
+
+class each_wheel(NamedTuple):  # noqa: N801  it is a decorator
+    """The check of a rule whose findings all have its sentences: it yields their subjects, for one wheel at a time."""
+
+    subjects: Callable[[LinkGraph, WheelFacts], Iterator[Subject]]
 
 
 class Text(NamedTuple):
@@ -98,7 +105,7 @@ def rule(
     of_too_large: bool = False,
     contradicts: Topic | None = None,
     contradicts_from: Severity = "warning",
-) -> Callable[[Check], Rule]:
+) -> Callable[[Check | each_wheel], Rule]:
     """Make a rule of the function below: `what`, `why` and `fix` are sentences that all of its findings have.
 
     `of_process`: a finding about one package is also true of the process that it shares with others. `of_too_large`: it
@@ -107,18 +114,20 @@ def rule(
     """
     text = Text(what, why, fix)
 
-    def made(check: Check) -> Rule:
-        return Rule(
-            code,
-            severity,
-            title,
-            check,
-            text,
-            applies_to,
-            of_process,
-            of_too_large,
-            contradicts,
-            contradicts_from,
+    def made(check: Check | each_wheel) -> Rule:
+        if isinstance(check, each_wheel):
+            subjects = check.subjects
+
+            @wraps(subjects)
+            def of_wheels(graph: LinkGraph) -> Iterator[Finding]:
+                for wheel in graph.wheels:
+                    yield from (found.finding(wheel.name, subject) for subject in subjects(graph, wheel))
+
+            check = of_wheels
+        found = Rule(
+            *(code, severity, title, check, text, applies_to),
+            *(of_process, of_too_large, contradicts, contradicts_from),
         )
+        return found
 
     return made

@@ -8,19 +8,7 @@ from pathlib import Path
 
 import document_samples
 from audit_cases import Case
-from audit_samples import (
-    CUDART,
-    EXEC_STACK,
-    KERNEL,
-    LIBS,
-    NVOMP,
-    SET,
-    elf,
-    fatbin,
-    grafted,
-    index,
-    user_of,
-)
+from audit_samples import CUDART, EXEC_STACK, KERNEL, LIBS, NVOMP, SET, elf, fatbin, grafted, index, user_of
 from document_samples import LIBRARIES, RECIPE
 
 GOMP = "demo.libs/libgomp-a34b3233.so.1.0.0"

@@ -266,8 +266,4 @@ HOST = elf(soname="libhost.so", needed=[HASHED, "libc.so.6"], runpath="$ORIGIN/.
 MODULE = elf(needed=["libhost.so"], runpath="$ORIGIN/lib")
 
 
-USERS_BUILD = {
-    "demo/ext.so": MODULE,
-    "demo/lib/libhost.so": HOST,
-    f"demo.libs/{HASHED}": elf(soname=HASHED),
-}
+USERS_BUILD = {"demo/ext.so": MODULE, "demo/lib/libhost.so": HOST, f"demo.libs/{HASHED}": elf(soname=HASHED)}
