@@ -42,6 +42,18 @@ def test_what_python_code_loads_is_said_to_be_whose_it_is(
     assert lines(found) == (f"{soname} ({whose or 'in this wheel'}), NEEDED by demo/ext.so",)
 
 
+@pytest.mark.parametrize(
+    ("requires", "severity"), [([], "warning"), (["torch"], "warning"), (["torch", "tensorrt"], "info")]
+)
+def test_a_library_that_no_requirement_can_bring_is_not_there(
+    tmp_path: Path, requires: list[str], severity: str
+) -> None:
+    code = b"import ctypes, os\nctypes.CDLL(os.path.join(find(), 'libnvinfer.so.8'))\n"
+    files = {"demo/ext.so": elf(needed=["libnvinfer.so.8"]), "demo/__init__.py": code}
+    (found,) = said(audit([wheel(tmp_path, files, requires=requires)]), "GF205")
+    assert found.severity == severity
+
+
 PATHS = b"import ctypes, os\nctypes.CDLL(os.path.join(root, 'libx.so'))\n"
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from gpuforge.audit import layout, policy
 from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, Obstacle
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import ARCHIVES, PACKAGES, SEVERAL_FILES, Preload
@@ -516,8 +517,9 @@ def provider_preloaded(graph: LinkGraph) -> Iterator[Finding]:
         if edge.route or edge.preload is None:
             continue
         known = edge.provider.declared
-        lacking = edge.provider.source == "package" and known is None and not edge.preload.pathfinder
-        if lacking and edge.loader.wheel in without_requirements(graph):
+        lacking = known is None and not edge.preload.pathfinder and _is_brought_by_nothing(graph, edge)
+        of_package = edge.provider.source == "package"
+        if lacking and of_package and edge.loader.wheel in without_requirements(graph):
             continue  # reported as GF201
         provider, where, extra = "", "", ""
         if edge.provider.source == "wheel":
@@ -539,6 +541,13 @@ def provider_preloaded(graph: LinkGraph) -> Iterator[Finding]:
             text=text.filled(file=edge.preload.file, function=function),
             cause=(lacking, edge.preload.file, function),
         )
+
+
+def _is_brought_by_nothing(graph: LinkGraph, edge: Edge) -> bool:
+    """Return whether no requirement can bring a library: its package is known, or what all of them bring."""
+    known = package_tables.listed() | package_tables.with_requirements()
+    unknown = {each.requirement.name for each in graph.declared[edge.loader.wheel].values()} - known
+    return edge.provider.source == "package" or (edge.provider.source == "nobody" and not unknown)
 
 
 _LACKING = Text(

@@ -215,8 +215,10 @@ def _machine(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterato
             cause=("any",),
             what="The wheel is tagged for any platform, and it contains shared objects.",
             why=meant or "pip installs it on every system and processor, and the objects load on only one.",
-            fix="Tag the wheel for its platform, as auditwheel repair does.",
-            commands=commands.with_tags(wheel, tags_that_hold(graph, wheel)),
+            fix="None needed if it is. Otherwise build one wheel for each system and processor, and tag it for that."
+            if meant
+            else "Tag the wheel for its platform, as auditwheel repair does.",
+            commands=() if meant else commands.with_tags(wheel, tags_that_hold(graph, wheel)),
         )
     machine_of = [(o, o.processor) for o in wheel.linked]
     foreign = machine_of and not any(actual in machines for _, actual in machine_of)
