@@ -120,21 +120,23 @@ def library_images(name: str, made: CompiledLibrary[Path]) -> tuple[KernelImage,
 
     Raises ActionError if it should have GPU code and has none, or code for another GPU than the requested one.
     """
-    from gpuforge.binary import ptx
+    from gpuforge.binary import cubin, ptx
     from gpuforge.binary.fatbin import containers
     from gpuforge.binary.runnable import common_images
     from gpuforge.runtime.values import kind_of
 
     if any(kind_of(image.kind).built_for == "CPU" for image in made.images):
         return made.images
-    found_code = containers(made.path) or ptx.embedded(made.path.read_bytes())
+    data = made.path.read_bytes()
+    found_code = containers(made.path) or ptx.embedded(data) or cubin.embedded(data)
     found = common_images(found_code)
     if not found:
         raise ActionError.of(
             f"the library of object {name!r} has GPU code for different GPUs: no GPU can run all of it"
             if found_code
             else f"the library of object {name!r} has no GPU code",
-            hint="its sources need a __global__ function, and its flags no other architectures than the manifest's",
+            hint="its sources need a __global__ function or a target region, and its flags no other architectures than "
+            "the manifest's",
         )
     if made.images and {entry.arch for entry in found} != {image.built_for for image in made.images}:
         requested, present = (", ".join(sorted({each.target for each in s})) for s in (made.images, found))

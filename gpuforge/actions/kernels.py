@@ -28,6 +28,7 @@ from gpuforge.plan.variables import literal, literals
 from gpuforge.runtime.placeholders import fill
 from gpuforge.runtime.values import CpuLevel
 from gpuforge.toolchains import nvcc, registry
+from gpuforge.toolchains.toolchain import Compiler, CompilerCall
 
 
 def kernels(context: PlanContext, cell: Cell) -> dict[str, ActionInput]:
@@ -136,14 +137,18 @@ def _module(context: PlanContext, cell: Cell, item: LoweredObject, source: str) 
 
 
 def libraries_by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibraries[Handle]:
-    """Compile a fallback's libraries by the host compiler; each has its ABI id.
+    """Compile a fallback's libraries by the host compiler, or by that of its own toolchain; each has its ABI id.
 
-    It makes one library, or one for each CPU level that the object lists.
+    It makes one library, or one for each CPU level that the object lists. With code for GPUs it is for the
+    architectures of the cell, and the images are those that are found in it.
     """
-    host = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
+    host = _host(context, cell, item)
+    call = recipe.call(item.toolchain, item, item.sources)
+    assert call is not None  # noqa: S101  plan.supported has refused others
     made = tuple(
         CompiledLibrary[Handle](
-            _compile_by_host(context, cell, item, level), (KernelImage("library", CpuLevel(level)),)
+            _compile_by_host(context, cell, item, call, level),
+            () if call.for_gpus else (KernelImage("library", CpuLevel(level)),),
         )
         for level in item.levels or ("",)
     )
@@ -185,20 +190,32 @@ def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> A
     return _action(context, cell, item, argv=argv, title=title, inputs=inputs)
 
 
-def _compile_by_host(context: PlanContext, cell: Cell, item: LoweredObject, level: str) -> ActionInput:
+def _host(context: PlanContext, cell: Cell, item: LoweredObject) -> Compiler:
     at = context.machine.kernels_at(cell.cuda)
-    host = at.hosts[cell.cuda]
+    return at.others.get(next(iter(item.toolchains)), at.hosts[cell.cuda])
+
+
+def _compile_by_host(
+    context: PlanContext, cell: Cell, item: LoweredObject, made: CompilerCall, level: str
+) -> ActionInput:
+    at = context.machine.kernels_at(cell.cuda)
+    host = _host(context, cell, item)
     used = compiler.use(context, host, at)
-    made = recipe.call(item.toolchain, item, item.sources)
-    assert made is not None  # noqa: S101  plan.supported has refused others
+    paths, inputs, label = _paths(item), used.inputs, f" for {level}" if level else ""
+    if made.for_gpus:
+        archs = [t.arch.number for t in context.file.manifest.cuda.versions[cell.cuda].targets if t.real]
+        paths["arch"] = [made.joins_archs.join(archs)] if made.joins_archs else archs
+        paths["cuda"] = ["${in:toolkit}"]
+        inputs = {**inputs, "toolkit": toolkit(context, cell, at)}
+        label = f" and CUDA {cell.toolkit} for {' '.join(f'sm_{arch}' for arch in archs)}"
     argv = (
         used.programs["cxx"],
         literal(item.abi_macro),
-        *fill(literals(made.argv[1:]), _paths(item)),
+        *fill(literals(made.argv[1:]), paths),
         *((f"-march={level}",) if level else ()),  # after the flags, so that the index is right
     )
-    title = f"with {host.family} {host.version}" + (f" for {level}" if level else "")
-    return _action(context, cell, item, argv=argv, title=title, inputs=used.inputs, level=level)
+    title = f"with {host.family} {host.version}{label}"
+    return _action(context, cell, item, argv=argv, title=title, inputs=inputs, level=level)
 
 
 def _action(

@@ -7,12 +7,13 @@ The place of the toolkit's version is not documented; it was compared with `cuob
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 from gpuforge.binary.elf.file import SHT_NOBITS, SHT_NOTE, ElfFile, read_names, read_rows
-from gpuforge.binary.elf.header import MAGIC, Header, read_header
+from gpuforge.binary.elf.header import EM_CUDA, MAGIC, Header, read_header
 from gpuforge.binary.facts import ElfObject, FatbinContainer, FatbinEntry, Section
-from gpuforge.binary.window import Budget, Window
+from gpuforge.binary.window import Budget, Window, find_all
 from gpuforge.errors import MalformedError
 from gpuforge.runtime.arch import Arch
 
@@ -72,6 +73,27 @@ def options(note: tuple[str, ...]) -> tuple[str, str]:
 def is_empty(image: bytes) -> bool:
     """Return whether a cubin has no section `.text.<kernel>`; False for bytes that are not ELF."""
     return image[:4] == MAGIC and b"\0.text." not in image
+
+
+def embedded(data: bytes, start: int = 0) -> tuple[FatbinContainer, ...]:
+    """Describe the cubins that lie as they are in bytes at `start` of a file, as clang's OpenMP offloading leaves them.
+
+    They are one container: each has all target regions of the library. Those without a function do not count.
+    """
+    found: dict[Arch, FatbinEntry] = {}
+    first = end = 0
+    for at in find_all(data, MAGIC):
+        if at < end:
+            continue
+        with suppress(MalformedError):
+            elf = ElfFile(Window.of(data[at:]))  # its program headers are after its sections
+            stop = at + elf.header.section_offset + elf.header.section_count * elf.header.section_size
+            if elf.header.machine == EM_CUDA and not is_empty(data[at:stop]):
+                (container,) = read(elf).containers
+                found.update({entry.arch: entry for entry in container.entries})
+                first, end = first or at, stop
+    entries = tuple(found[arch] for arch in sorted(found))
+    return (FatbinContainer(start + first, end - first, entries),) if entries else ()
 
 
 def toolkit(image: bytes, budget: Budget | None = None) -> str:

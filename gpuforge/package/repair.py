@@ -67,7 +67,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         log("no ELF file for the host in it: platform tag and files stay as they are")
         return Repaired(name, ())
     linked = _linked(before, linking)
-    _check_before(before, linked, linking.linkage, log)
+    _check_before(before, linked, linking, log)
     brought = {soname for found in _brought(before, linking.build.carried).values() for soname in found}
     excludes = _excludes(linked, linking, brought)
     made = graft(tree, name, scratch, excludes, linking.search_path, linking.build.others, log)
@@ -119,11 +119,11 @@ def _tell(
     log(f"platform {name.platform}: the oldest systems that have all symbols in use")
 
 
-def _check_before(files: Files, linked: Linked, linkage: Linkage, log: Log) -> None:
-    check_without_nvhpc(files)
-    if linkage == "static":
-        check_self_contained(linked, linkage)
-    if linkage == "bundle":
+def _check_before(files: Files, linked: Linked, linking: Linking, log: Log) -> None:
+    check_without_nvhpc(files, linking.exclude)
+    if linking.linkage == "static":
+        check_self_contained(linked, linking.linkage)
+    if linking.linkage == "bundle":
         check_graftable(linked, log)
 
 
@@ -236,15 +236,17 @@ def check_graftable(linked: Linked, log: Callable[[str], None]) -> None:
                 )
 
 
-def check_without_nvhpc(files: Files) -> None:
-    """Check that no file needs a runtime of the NVIDIA HPC compilers."""
+def check_without_nvhpc(files: Files, exclude: Sequence[str]) -> None:
+    """Check that no file needs a runtime of the NVIDIA HPC compilers that is not left to the user's machine."""
+    left_out = tuple(f"lib{name}.so" for name in exclude)
     for member, elf in sorted(files.items()):
         for soname in elf.needed:
-            if libraries.is_of_one_release(soname):
+            if libraries.is_of_one_release(soname) and not soname.startswith(left_out):
                 raise ActionError.of(
                     f"{member} needs {soname}, a runtime of the NVIDIA HPC compilers, which a wheel must not carry: "
                     "a user's own nvc++ link brings it under its plain name, and two copies meet in one process",
-                    hint="build host code with g++ or clang++, and make GPU code a user-compiled or fallback object",
+                    hint="build host code with g++ or clang++, and make GPU code a user-compiled object; or a fallback "
+                    "whose runtimes [wheel] exclude leaves to the user's machine",
                 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from gpuforge.cuda import releases
@@ -100,6 +101,8 @@ class Location(NamedTuple):
     toolkits: Mapping[str, Toolkit]  # by Cell.cuda
     tests: Location | None = None  # where its wheels are tested, when that is elsewhere
     usual: Compiler | None = None  # the compiler of host code without a toolkit
+    others: Mapping[str, Compiler] = MappingProxyType({})
+    """By toolchain: the compilers of fallback libraries that the host toolchain does not compile."""
 
     @property
     def path(self) -> str:
@@ -157,7 +160,25 @@ def host_compiler(file: ManifestFile, site: Site) -> Compiler:
 
     If it is not installed, it is fetched where possible.
     """
-    name, toolchain = host_toolchain(file)
+    return _compiler(file, *host_toolchain(file), site)
+
+
+def library_compilers(file: ManifestFile, site: Site) -> dict[str, Compiler]:
+    """Return the compilers of fallback libraries whose toolchain is not the host's, by that toolchain."""
+    host, _ = host_toolchain(file)
+    used = {
+        item.toolchain: file.manifest.toolchain_of(item)
+        for item in file.manifest.objects
+        if item.role == "fallback" and item.form == "library" and item.toolchain not in {None, host}
+    }
+    return {
+        name: _compiler(file, name, toolchain, site)
+        for name, toolchain in used.items()
+        if name and registry.toolchain(toolchain.compiler).compiles_libraries
+    }
+
+
+def _compiler(file: ManifestFile, name: str, toolchain: DeclaredToolchain, site: Site) -> Compiler:
     try:
         return site.detect(toolchain.compiler, path=toolchain.path, specifier=toolchain.version)
     except MissingError as error:

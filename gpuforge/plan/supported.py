@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
@@ -28,7 +29,6 @@ from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Toolchain
 
-_HOST_LIBRARY = frozenset({"host build", "fallback library"})
 TAKES_PATH = frozenset({"host build"})
 """The uses in which `[toolchains.*] path` decides on the compiler; anywhere else it is refused."""
 
@@ -51,7 +51,10 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
     manifest = file.manifest
     for name, toolchain in manifest.toolchains.items():
         yield from wrong_targets(file, name, cells)
-        if toolchain.path and not _uses(file, name) & TAKES_PATH:
+        compiled = (
+            "fallback" in _uses(file, name) and registry.toolchain(toolchain.compiler).compiles_libraries
+        )
+        if toolchain.path and not compiled and not _uses(file, name) & TAKES_PATH:
             yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
         if item.role != "fallback":
@@ -62,7 +65,8 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
             continue
         if item.form == "library" and not tool.by_command:
             yield from _versions_unknown(file, number, item)
-            yield from _not_the_host(file, number, item, tool)
+            yield from _no_library(file, number, item, tool)
+            yield from _not_for_gpus(file, number, item, tool)
         elif f"fallback {item.form}" not in tool.uses:
             able = " and ".join(of_modules())
             message = f"object {item.name!r}: modules are compiled by {able} only, so far"
@@ -122,29 +126,58 @@ def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Di
         )
 
 
-def _not_the_host(file: ManifestFile, number: int, item: Object, tool: Toolchain) -> Iterator[Diagnostic]:
-    if tool.of_toolkit:
-        return
-    own = file.manifest.toolchain_of(item)
-    call = tool.library((), (*own.flags, *item.flags)) if tool.library else None
-    if call and any("{arch}" in word for word in call.argv):
+def _no_library(file: ManifestFile, number: int, item: Object, tool: Toolchain) -> Iterator[Diagnostic]:
+    if not (tool.of_toolkit or tool.compiles_libraries):
+        able = ", ".join(each for each in OWN if "fallback library" in registry.toolchain(each).uses)
         yield Diagnostic(
-            f"object {item.name!r}: {tool.name} compiles for GPUs on users' machines only",
+            f"object {item.name!r}: {tool.name} makes no libraries for a wheel, so far",
             file.place("objects", number, "toolchain"),
-            "its runtimes cannot be in a wheel (docs/asked-for.md): make the object user-compiled, with a fallback for "
-            "the CPU; or call the compiler by a `command`, and leave its runtimes to the machine with [wheel] exclude",
+            f"name a toolchain whose compiler is one of {able}",
+        )
+
+
+def _not_for_gpus(file: ManifestFile, number: int, item: Object, tool: Toolchain) -> Iterator[Diagnostic]:
+    """Yield what is missing for GPU code by a host compiler: architectures, or where its runtimes come from."""
+    own = file.manifest.toolchain_of(item)
+    call = (
+        tool.library(item.sources, (*own.flags, *item.flags))
+        if tool.library and not tool.of_toolkit
+        else None
+    )
+    if call is None or not call.for_gpus:
+        return
+    title, place = (
+        f"object {item.name!r}: {tool.name} compiles for GPUs",
+        file.place("objects", number, "toolchain"),
+    )
+    if any(library.startswith("libcudart") for library in call.runtimes):
+        yield Diagnostic(
+            f"object {item.name!r}: CUDA for a wheel is compiled by nvcc",
+            place,
+            f"name a toolchain whose compiler is nvcc; {tool.name} compiles .cu files on users' machines",
         )
         return
-    name, toolchain = host_toolchain(file)
-    able = registry.toolchain(toolchain.compiler).uses >= _HOST_LIBRARY
-    if item.toolchain != name or not able:
-        others = [each for each in OWN if registry.toolchain(each).uses >= _HOST_LIBRARY]
+    if not any(target.real for cuda in file.manifest.cuda.versions.values() for target in cuda.targets):
+        yield Diagnostic(f"{title}, and no architecture is named", place, "list them in [cuda.*] archs")
+    if kernels_wheels.is_split(file.manifest):
         yield Diagnostic(
-            f"object {item.name!r}: libraries are compiled by nvcc, the host toolchain or a command, so far",
-            file.place("objects", number, "toolchain"),
-            f'write toolchain = "{name}", or name one whose compiler is nvcc'
-            if able
-            else f"build the host code with {' or '.join(others)}",
+            f"{title}, and goes into the package's wheel, which is for every CUDA version",
+            place,
+            'leave out [wheel] kernels = "own", or compile it by nvcc',
+        )
+    if item.cpu:
+        yield Diagnostic(
+            f"{title}: it has no `cpu` levels", file.place("objects", number, "cpu"), "leave them out"
+        )
+    names = [re.sub(r"^lib|\.so.*$", "", soname) for soname in call.runtimes]
+    inside = [name for name in names if name not in file.manifest.wheel.exclude]
+    if inside:
+        exclude = ", ".join(f'"{name}"' for name in dict.fromkeys((*file.manifest.wheel.exclude, *names)))
+        yield Diagnostic(
+            f"{title}, with runtimes that fit one release and must not be copied into a wheel: {', '.join(inside)}",
+            place,
+            f"leave them to the user's machine: [wheel] exclude = [{exclude}]; without them a library for the CPU is "
+            "used, if another fallback stands in for the same object",
         )
 
 

@@ -23,6 +23,7 @@ from gpuforge.plan.site import (
     host_compilers,
     host_keys,
     host_place,
+    library_compilers,
     to_install,
 )
 from gpuforge.runtime.arch import Arch
@@ -80,6 +81,7 @@ class _Survey:
     def __init__(self, file: ManifestFile, selection: Selection, site: Site) -> None:
         self._missing: dict[tuple[str, str], MissingError] = {}  # by dimension and name
         self._usual: Compiler | None = None
+        self._others: Mapping[str, Compiler] = {}
         self.untestable: set[str] = set()  # the Pythons that only `[test] image` lacks
         cudas = _names(selection, "cuda")
         hosts = self._hosts(file, cudas, site, by_hand="cuda" in selection.requested)
@@ -96,7 +98,7 @@ class _Survey:
         interpreters = {
             name: each for name, each in interpreters.items() if ("python", name) not in self._missing
         }
-        self.location = Location(site.image, hosts, interpreters, toolkits, tests, self._usual)
+        self.location = Location(site.image, hosts, interpreters, toolkits, tests, self._usual, self._others)
 
     def lacks(self, cell: Cell) -> dict[str, MissingError]:
         """Return the needs of a cell that the site does not have, by dimension."""
@@ -112,6 +114,7 @@ class _Survey:
     ) -> dict[str, Compiler]:
         try:
             self._usual = host_compiler(file, site)
+            self._others = library_compilers(file, site)
         except MissingError as error:
             if site.image is None:
                 raise

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, Union
 
 from .explain import SetFacts, as_data, as_text, facts_of, machine_data
 from .find import contents
+from .process import KernelUnavailable, UnknownKernel
 from .values import Reason
 
 TYPE_CHECKING = False
@@ -62,9 +65,16 @@ def _set(name: str) -> SetFacts:
 
 
 def _library(name: str) -> LibraryFacts:
-    from .kernellibrary import KernelLibrary
+    from .kernellibrary import KernelLibrary, KernelProgram
+    from .libraries import is_program
 
-    return KernelLibrary.shipped(name).facts()
+    library = KernelLibrary.shipped(name)
+    if is_program(library.home, name):
+        library = KernelProgram.shipped(name)
+    with suppress(KernelUnavailable, UnknownKernel), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library.path()  # only the loader knows whether what it needs is here
+    return library.facts()
 
 
 class PackageFacts(NamedTuple):

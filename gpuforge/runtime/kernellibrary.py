@@ -73,6 +73,7 @@ class KernelLibrary:
         self.env: Mapping[str, str] = os.environ if env is None else env
         self._lock = threading.Lock()
         self._opened: ctypes.CDLL | None = None
+        self._failed: dict[str, Reason] = {}  # why a file could not be opened at the last attempt
 
     @classmethod
     def shipped(cls, name: str) -> KernelLibrary:
@@ -96,11 +97,20 @@ class KernelLibrary:
         return self.load()._name
 
     def candidates(self) -> tuple[Candidate, ...]:
-        """Return every place where the library is looked for, in order; raises KernelUnavailable, UnknownKernel."""
+        """Return every place where the library is looked for, in order; raises KernelUnavailable, UnknownKernel.
+
+        After `load` a file that could not be opened is refused, with the loader's reason.
+        """
         from .layout import Lookup
         from .libraries import candidates
 
-        return candidates(Lookup(self.name, self.home, self.package, self.env, self.machine))
+        found = candidates(Lookup(self.name, self.home, self.package, self.env, self.machine))
+        return tuple(
+            c._replace(accepted=False, reason=self._failed[c.build.place])
+            if c.accepted and c.build.place in self._failed
+            else c
+            for c in found
+        )
 
     def explain(self) -> str:
         """Return for each place whether its library is used, fits or is refused, and why."""
@@ -133,7 +143,7 @@ class KernelLibrary:
         from .values import Origin, Reason
 
         reasons = []
-        failed: dict[str, Reason] = {}  # a library has an image for each of several GPUs, and is opened once
+        self._failed = failed = {}  # a library has an image for each of several GPUs, and is opened once
         for candidate in self.candidates():
             reason: Reason = candidate.reason
             place = candidate.build.place
@@ -177,4 +187,23 @@ class KernelProgram(KernelLibrary):
     def _use(self, place: str) -> str:
         if not os.access(place, os.X_OK):
             raise PermissionError(f"{place} is not executable")
+        problem = start_problem(place, self.env)
+        if problem:
+            raise OSError(problem)
         return place
+
+
+def start_problem(program: str, env: Mapping[str, str]) -> str:
+    """Return why the loader would not start a program, "" if it would; the program itself is not run."""
+    import subprocess
+    from pathlib import Path
+
+    from . import elf
+
+    if not elf.read_dynamic(Path(program)).needed:  # a static program would run
+        return ""
+    env = {**env, "LD_TRACE_LOADED_OBJECTS": "1"}
+    ended = subprocess.run([program], env=env, capture_output=True, text=True, errors="replace", check=False)
+    lines = (ended.stdout + ended.stderr).strip().splitlines()
+    missing = [line.split()[0] for line in lines if "not found" in line]
+    return f"{', '.join(missing)} not found" if missing else lines[-1] if ended.returncode and lines else ""

@@ -1,7 +1,7 @@
 """The compilers of host code: g++, the default; clang++; and nvc++ of NVIDIA's HPC SDK.
 
 nvc++'s objects bind to the runtimes of the same SDK version, under names that a user's own link brings, too: a wheel
-may contain sources for it, but not libraries made by it. It was written from the documented output, and not run here.
+may contain what it made, but not these runtimes. It was written from the documented output, and not run here.
 """
 
 from __future__ import annotations
@@ -179,6 +179,7 @@ def nvcxx_library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCall:
             *(*flags, "-I{folders}", "{sources}", "{abi}", "-o", "{output}"),
         ),
         runtimes=_RUNTIMES,
+        joins_archs=",cc",
         install={"": "install NVIDIA's HPC SDK: https://developer.nvidia.com/hpc-sdk-downloads"},
     )
 
@@ -199,5 +200,5 @@ NVCXX_TOOLCHAIN = Toolchain(
     compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
     program=NVCXX,
     library=nvcxx_library,
-    builtin=("host build",),
+    builtin=("host build", "fallback library"),
 )

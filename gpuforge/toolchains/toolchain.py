@@ -41,7 +41,15 @@ class CompilerCall:
         default_factory=dict
     )  # by a distribution's ID in /etc/os-release; "": others
     offload: str = ""  # the target that GCC must have an offload compiler for: "nvptx-none"
+    joins_archs: str = (
+        ""  # what stands between several architectures in the word with `{arch}`; "": a word for each
+    )
     makes: str = "library"  # or "module": each source becomes a file that is loaded by name
+
+    @property
+    def for_gpus(self) -> bool:
+        """Whether it compiles for the architectures that it is called with."""
+        return any("{arch}" in word for word in self.argv)
 
 
 class Family(NamedTuple):
@@ -141,3 +149,8 @@ class Toolchain:
         if self.packaged:
             found.add("fallback library" if self.packaged.makes == "library" else "fallback module")
         return frozenset(found)
+
+    @property
+    def compiles_libraries(self) -> bool:
+        """Whether it compiles fallback libraries here, by a program of its own instead of a toolkit's or package's."""
+        return bool("fallback library" in self.uses and self.library and self.program) and not self.of_toolkit

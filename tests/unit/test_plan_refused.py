@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from packaging.version import Version
 from plan_samples import LoadRecipe, plan_of, problems
 
 from gpuforge.errors import UsageError
+from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.keys import keys
 from gpuforge.plan.recipe import of_modules
 from gpuforge.plan.site import Machine
 from gpuforge.plan.survey import unfit_compilers
+from gpuforge.toolchains.toolchain import Compiler
 
 
 def test_a_pattern_without_a_file_is_an_error(recipe: LoadRecipe, machine: Machine) -> None:
@@ -56,31 +60,59 @@ toolchain = "host"
     )
     found = problems(file, machine)
     assert [d.message for d in found] == [
-        "object 'default-kernels': libraries are compiled by nvcc, the host toolchain or a command, so far",
+        "object 'default-kernels': CUDA for a wheel is compiled by nvcc",
         f"object 'more-kernels': modules are compiled by {' and '.join(of_modules())} only, so far",
     ]
     assert all(d.hint for d in found)
 
 
-@pytest.mark.parametrize(
-    "compiler", ['"nvc++"', '"clang++"\nflags = ["-fopenmp", "-fopenmp-targets=nvptx64"]']
-)
-def test_a_fallback_by_what_compiles_for_gpus_of_users_says_why_not(
-    recipe: LoadRecipe, machine: Machine, compiler: str
-) -> None:
-    """Without this, clang++ would be called without the GPU's architecture, and make code for the CPU alone."""
-    file = recipe(
-        ('toolchain = "device"', 'toolchain = "other"\nkind = "library"\nstands-in-for = "mechanisms"'),
-        (
-            'toolchains = ["host"]',
-            'toolchains = ["host"]\nabi = { version = "1", headers = ["kernels/*.cu"] }',
-        ),
-        add=f"[toolchains.other]\ncompiler = {compiler}\n",
+CLANG = 'compiler = "clang++"\nflags = ["-fopenmp", "-fopenmp-targets=nvptx64"]'
+
+
+def offloading(recipe: LoadRecipe, compiler: str, head: str = "[toolchains.other]\n") -> ManifestFile:
+    """Load a manifest with a fallback whose GPU code a host compiler makes."""
+    kind = 'toolchain = "other"\nkind = "library"\nstands-in-for = "mechanisms"'
+    return recipe(
+        ('sources = ["kernels/*.cu"]', 'sources = ["mod/*.cpp"]'),
+        ('toolchain = "device"', kind),
+        ('toolchains = ["host"]', 'toolchains = ["host"]\nabi = { version = "1", headers = ["mod/*"] }'),
+        add=f"{head}{compiler}\n",
     )
-    (problem,) = problems(file, machine)
-    name = compiler.split('"')[1]
-    assert problem.message == f"object 'default-kernels': {name} compiles for GPUs on users' machines only"
-    assert "[wheel] exclude" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("compiler", "names"),
+    [('compiler = "nvc++"', ["nvhpcatm", "nvomp"]), (CLANG, ["omp", "omptarget"])],
+)
+def test_runtimes_of_one_release_are_left_to_the_users_machine(
+    recipe: LoadRecipe, machine: Machine, compiler: str, names: list[str]
+) -> None:
+    (problem,) = problems(offloading(recipe, compiler), machine)
+    assert "runtimes that fit one release and must not be copied into a wheel" in problem.message
+    assert f'[wheel] exclude = ["{names[0]}", "{names[1]}"' in problem.hint
+
+
+def test_a_host_compilers_gpu_code_is_for_the_architectures_of_the_cell(
+    recipe: LoadRecipe, machine: Machine
+) -> None:
+    """nvc++ was not run: its manual joins architectures with commas."""
+    left_out = """[wheel]
+exclude = ["omp", "omptarget", "nvhpcatm", "nvomp", "nvcpumath", "nvc", "acchost", "acccuda"]
+[toolchains.other]
+"""
+    clang = Compiler("clang++", Path("/usr/bin/clang++-19"), Version("19.1.7"), "clang (test)")
+    (at,) = machine.locations
+    for compiler, words in (
+        (CLANG, ["--offload-arch=sm_80", "--offload-arch=sm_90"]),
+        ('compiler = "nvc++"', ["-acc", "-gpu=cc80,cc90"]),
+    ):
+        there = Machine((at._replace(others={"other": clang}),))
+        plan = plan_of(offloading(recipe, compiler, left_out), there)
+        (action,) = [a for a in plan.actions if a.id == "cu12.4/kernels/default-kernels/library"]
+        assert action.argv[0] == "${in:cxx}"
+        assert {*words} <= {*action.argv}
+        assert action.inputs["cxx"].path == clang.path
+        assert action.inputs["toolkit"]
 
 
 def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine: Machine) -> None:

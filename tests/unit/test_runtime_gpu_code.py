@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, image
 
+from gpuforge.binary.cubin import embedded
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.userbuild.check import _require_gpu_code as require
 from gpuforge.runtime.userbuild.execute import Stopped
@@ -127,3 +128,7 @@ def test_real_compilers(tmp_path: Path, argv: list[str], source: str, found: lis
         pytest.skip(f"{argv[0]} cannot offload here: {made.stderr.splitlines()[-1]}")
     assert made.returncode == 0, made.stderr
     assert [image.label for image in gpu_code(library)] == found
+    packaged = embedded(library.read_bytes())
+    assert [entry.target for each in packaged for entry in each.entries] == (
+        ["sm_75"] if found in (["cubin"], ["sm_75", "compute_75"]) else []
+    )

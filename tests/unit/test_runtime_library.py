@@ -67,6 +67,23 @@ def test_a_bare_name_in_the_environment_is_a_file_here_and_not_one_of_the_system
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
+def test_a_library_that_the_loader_refuses_is_refused_in_explain_too(packages: Path, tmp_path: Path) -> None:
+    """As one whose runtimes were left to the user's machine, where they are not."""
+    text = 'int gone(); extern "C" int answer() { return gone(); }'
+    own = compile_library(tmp_path / "own.so", source(tmp_path, text))
+    variable = {"GPUFORGE_KERNELS_DEMO_ANSWERS": str(own)}
+    shown = run(packages, "explain", **variable).stdout
+    assert "used     shipped" in shown
+    assert f"cannot be loaded: {own}: undefined symbol: _Z4gonev" in shown
+    library = KernelLibrary(
+        "answers", home=packages / "demo/_gpuforge", package="demo", env=environment(packages, **variable)
+    )
+    assert "used     environment" in library.explain(), "nothing was opened yet"
+    with pytest.warns(RuntimeWarning, match="_Z4gonev"):
+        assert library.load().answer() == 7
+    assert "used     shipped" in library.explain()
+
+
 def test_a_build_that_is_replaced_while_it_is_looked_at_gives_way_to_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 1, 2, 7, 8, 11
+SHT_LLVM_OFFLOADING = 0x6FFF4C0B  # https://llvm.org/docs/Extensions.html: the images of clang's offloading
 SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 0x2, 0x4, 0x800
 
 Row = tuple[int, int, int, int, int, int]  # name, type, flags, offset, size, link

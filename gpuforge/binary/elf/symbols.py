@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from gpuforge.binary import ptx
+from gpuforge.binary import cubin, ptx
 from gpuforge.binary.elf.file import (
     SHF_ALLOC,
     SHF_EXECINSTR,
+    SHT_LLVM_OFFLOADING,
     SHT_PROGBITS,
     ElfFile,
     defined_versions,
@@ -326,12 +327,12 @@ class Constants(NamedTuple):
 
     libraries: frozenset[str] = frozenset()
     release: str = ""  # that the text of a program names
-    texts: tuple[FatbinContainer, ...] = ()  # of PTX
+    texts: tuple[FatbinContainer, ...] = ()  # of PTX, and of cubins outside of fatbins
     all_searched: bool = True  # False if parts of them were not kept, as a second pass takes too long
 
 
 def search_constants(file: ElfFile, libraries: bytes, release: tuple[bytes, bytes] = (b"", b"")) -> Constants:
-    """Search for names that the pattern `libraries` matches, up to the NUL after them, and for PTX texts.
+    """Search for names that the pattern `libraries` matches, up to the NUL after them, for PTX texts and cubins.
 
     In programs also for the text that names a release.
     """
@@ -356,6 +357,7 @@ def search_constants(file: ElfFile, libraries: bytes, release: tuple[bytes, byte
             if match := re.search(named, text):
                 found_release = match[1].decode()
         texts += ptx.embedded(data, file.window.budget, start)
+        texts += cubin.embedded(data, start)
     return Constants(frozenset(name.decode() for name in names), found_release, tuple(texts), complete)
 
 
@@ -363,8 +365,13 @@ def _ranges(file: ElfFile) -> Iterator[tuple[int, int]]:
     """Yield the loaded sections that are not code; without section headers all that is loaded but the names."""
     if file.sections:
         for s in file.sections:
-            loaded = s.type == SHT_PROGBITS and s.flags & SHF_ALLOC and not s.flags & SHF_EXECINSTR
-            if loaded and s.size and not s.name.startswith(_OTHERS):
+            loaded = s.flags & SHF_ALLOC and not s.flags & SHF_EXECINSTR
+            if (
+                s.type in {SHT_PROGBITS, SHT_LLVM_OFFLOADING}
+                and loaded
+                and s.size
+                and not s.name.startswith(_OTHERS)
+            ):
                 yield s.offset, s.offset + s.size
         return
     values = file.dynamic.values

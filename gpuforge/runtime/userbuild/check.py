@@ -20,6 +20,7 @@ from pathlib import Path
 
 from .. import elf, layout, wheels
 from ..arch import Arch
+from ..kernellibrary import start_problem
 from ..libraries import wrong_abi
 from ..recipe import Recipe, UserToolchain
 from .execute import Stopped, execute
@@ -490,14 +491,7 @@ def _load(library: Path, env: Mapping[str, str]) -> None:
 
 
 def _start(program: Path, env: Mapping[str, str]) -> None:
-    """Have the loader list a program's libraries, without running it; a static program has none."""
-    if not elf.read_dynamic(program).needed:
-        return
     program.chmod(0o755)
-    # Set by `env`: `execute` would have the loader list Python's own.
-    ended = execute(["env", "LD_TRACE_LOADED_OBJECTS=1", str(program)], env=env, limit=_LOADING_S)
-    lines = ended.output.decode(errors="replace").strip().splitlines()
-    missing = [line.split()[0] for line in lines if "not found" in line]
-    if missing or ended.status:
-        why = f"{', '.join(missing)} not found" if missing else "; ".join(lines[-1:])
-        raise Stopped(f"what was compiled does not start: {why}")
+    problem = start_problem(str(program), env)
+    if problem:
+        raise Stopped(f"what was compiled does not start: {problem}")
