@@ -134,16 +134,7 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
     began = time.monotonic()
     options = Options(**given)
     _refuse_options(ctx, options.runner)
-    folders.check(options.dist, call.cache, call.environ)
-    made = planned(
-        options.path,
-        options,
-        machine_type(),
-        lambda file: _sites(options, file, call.cache),
-        call.environ,
-        test=not options.no_test,
-        gpu=options.gpu,
-    )
+    made = planned_by(options, call)
     plan, selection = made.plan, made.selection
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
@@ -196,6 +187,20 @@ def _refuse_options(ctx: click.Context, name: str) -> None:
         )
 
 
+def planned_by(options: Options, call: Call) -> Planned:
+    """Return the plan of a build; raises MissingError if one of its folders cannot be used."""
+    folders.check(options.dist, call.cache, call.environ)
+    return planned(
+        options.path,
+        options,
+        machine_type(),
+        lambda file: _sites(options, file, call.cache),
+        call.environ,
+        test=not options.no_test,
+        gpu=options.gpu,
+    )
+
+
 def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerImage]:
     """Return the images to build in, ready to run; none for local processes."""
     names = options.images or file.manifest.wheel.image or [DEFAULT_IMAGE]
@@ -216,25 +221,10 @@ def _run(
     """Run the actions that are not stored yet, and show their progress."""
     from gpuforge.cli.progress import progress
     from gpuforge.execute import engine
-    from gpuforge.execute.runners.runner import Limits
     from gpuforge.toolchains import sccache
 
-    cache, url, shared = call.cache, folders.address(call.environ), sharing(made.file)
-    for why in shared.refused:
-        say(f"note: {why}")
-    identity = call.environ.get(sccache.IDENTITY)
-    compiled = sccache.folder(shared.name, *shared.manifests, identity=identity)
-    settings = RunnerSettings(
-        shared.name,
-        cache,
-        sccache.configured(call.environ, cache, compiled, url),
-        Limits(options.memory, options.jobs, seconds=options.timeout * 3600),
-        options.dist / ".failed" if options.keep_failed else None,
-        compiled=compiled,
-        jobs=options.jobs or os.cpu_count() or 1,
-        scheduler=options.scheduler,
-        shared=url,
-    )
+    cache = call.cache
+    settings = runner_settings(made, options, call)
     if made.sites and (back_end := sccache.back_end(call.environ)):
         say(f"note: builds in containers have no network: their compiler cache is a folder, not {back_end}")
     with (
@@ -254,6 +244,29 @@ def _run(
             targets=made.plan.targets,
             seconds=options.deadline,
         )
+
+
+def runner_settings(made: Planned, options: Options, call: Call) -> RunnerSettings:
+    """Return what a runner works with."""
+    from gpuforge.execute.runners.runner import Limits
+    from gpuforge.toolchains import sccache
+
+    cache, url, shared = call.cache, folders.address(call.environ), sharing(made.file)
+    for why in shared.refused:
+        say(f"note: {why}")
+    identity = call.environ.get(sccache.IDENTITY)
+    compiled = sccache.folder(shared.name, *shared.manifests, identity=identity)
+    return RunnerSettings(
+        shared.name,
+        cache,
+        sccache.configured(call.environ, cache, compiled, url),
+        Limits(options.memory, options.jobs, seconds=options.timeout * 3600),
+        options.dist / ".failed" if options.keep_failed else None,
+        compiled=compiled,
+        jobs=options.jobs or os.cpu_count() or 1,
+        scheduler=options.scheduler,
+        shared=url,
+    )
 
 
 def exit_code(outcome: Outcome) -> int:

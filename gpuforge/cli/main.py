@@ -34,6 +34,7 @@ COMMANDS = {  # with their summaries, so that listing them imports none
     "repair": "Make wheels that any tool built fit for upload: libraries, search paths, requirements, tags.",
     "rule": "Explain a finding of the audit: what it is, why it breaks, how to mend it.",
     "schema": "Print the schema of gpuforge.toml.",
+    "shell": "Open a shell where the failed action of a cell ran.",
     "test": "Install wheels into an empty environment, import them, and run their tests.",
 }
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import docker
 from docker.errors import DockerException, ImageNotFound, NotFound
@@ -73,6 +76,7 @@ class ContainerSpec:
     memory: int | None = None
     cpus: float | None = None
     pids: int | None = None
+    entered: Literal["", "pipe", "terminal"] = ""  # what its input is connected with, if anything
 
 
 class ContainerEnd(NamedTuple):
@@ -108,6 +112,25 @@ class Containers:
                     f"image {name} is no longer there", hint=f"run gpuforge images build {name}, then again"
                 ) from error
             raise
+
+    def enter(self, spec: ContainerSpec) -> int:
+        """Run a container on the caller's terminal, if it is one, and remove it; return its exit status.
+
+        Docker's own program connects the two, which the SDK cannot.
+        """
+        program = next(filter(None, map(shutil.which, ("docker", "podman"))), None)
+        if program is None:
+            raise MissingError.of(
+                "a shell in a container needs the program docker or podman, which is not on PATH",
+                hint="install the engine's command-line program",
+            )
+        is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        container = self.create(replace(spec, entered="terminal" if is_terminal else "pipe"))
+        command = [program, "start", "--attach", "--interactive", container.id]
+        try:
+            return subprocess.run(command, check=False).returncode
+        finally:
+            container.remove()
 
     def labelled(self, label: str) -> list[LabelledContainer]:
         """Return the containers with a label, ended or not."""
@@ -163,6 +186,8 @@ class Containers:
             "nano_cpus": self._nano_cpus(spec.cpus),
             "pids_limit": spec.pids,
             "network_mode": "host" if spec.network else "none",
+            "tty": spec.entered == "terminal",
+            "stdin_open": bool(spec.entered),
             "init": True,  # it passes signals on, and reaps orphaned processes
             "log_config": {"type": "json-file" if spec.keeps_output else "none"},
             "cap_drop": ["ALL"],

@@ -120,6 +120,11 @@ class Workplace:
             self._store.alias(work.key, key)
             return ActionResult(name, "reused", ActionReason("same-content"), stored.entry.seconds)
 
+    def enter(self, work: Work, words: Sequence[str], failed: Path) -> int:
+        """Run other words where the command of some work would run; see `Runner.enter`."""
+        with self._store.scratch() as out:
+            return self._runner.enter(Task(work.action, _sources(work, self._store), out), words, failed)
+
     def stop(self, action: str) -> None:
         """Ask the command of one action to stop, and kill it if it does not."""
         with self._guard:

@@ -198,6 +198,21 @@ def keep(work: Path, folder: Path | None, action: str) -> Path | None:
     return kept
 
 
+@contextmanager
+def brought_back(work: Path, folder: Path, action: str) -> Iterator[None]:
+    """Put what `keep` moved to `folder` in place of `work`, and keep it again afterwards; nothing if none was kept."""
+    kept = folder / locks.file_name(action)
+    if not kept.is_dir():
+        yield
+        return
+    remove(work)
+    shutil.move(kept, work)
+    try:
+        yield
+    finally:
+        keep(work, folder, action)
+
+
 def stage(source: InputPath, target: Path) -> None:
     """Copy an input to `target`: writable, with fixed times and modes, links kept as links.
 

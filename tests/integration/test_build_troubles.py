@@ -34,6 +34,24 @@ def test_a_source_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
     assert not list(cache.glob("store/*/*/out/source"))
 
 
+def test_a_shell_where_the_build_failed(recipe: Path, tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    cell, cache = f"cp{PYTHON.replace('.', '')}-cu13.0-x86_64", tmp_path / "cache"
+    given = ["--output", dist, "--manifest", recipe]
+    before = gpuforge("shell", cell, *given, "--", "true", cache=cache)
+    assert before.returncode == 2
+    assert f"error: no action of {cell} failed when it last ran" in before.stderr
+    source = recipe / "src" / "core.cpp"
+    source.write_text(f'#error "broken"\n{source.read_text()}')
+    build = ["build", recipe, "--cell", cell, "--output", dist]
+    assert gpuforge(*build, cache=cache).returncode == 1
+    again = gpuforge("shell", cell, *given, "--", "sh", "-c", 'eval "$GPUFORGE_COMMAND"', cache=cache)
+    assert again.returncode == 1
+    assert 'core.cpp:1:2: error: #error "broken"' in again.stdout
+    mended = ["sh", "-c", 'sed -i 1d source/src/core.cpp && eval "$GPUFORGE_COMMAND"']
+    assert gpuforge("shell", cell, *given, "--", *mended, cache=cache).returncode == 0
+
+
 @pytest.mark.parametrize("size", ["4M", "200M"])
 @pytest.mark.toolkit
 @pytest.mark.network

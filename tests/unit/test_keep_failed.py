@@ -54,3 +54,25 @@ def test_a_name_for_each_action(tmp_path: Path) -> None:
         assert workdir.keep(work, tmp_path / "failed", action) is not None
         work.rmdir()
     assert len(list((tmp_path / "failed").iterdir())) == 2
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_shell_is_where_the_action_failed(tmp_path: Path, *, kept: bool) -> None:
+    """With what it left, if that was kept; otherwise in a new folder that nobody needs afterwards."""
+    failed = tmp_path / "failed"
+    ran(tmp_path, "echo 1 > config.log; exit 3", failed if kept else None)
+    action = Action(
+        "cp311/host-build",
+        "build",
+        "build it",
+        ("/bin/sh", "-c", "exit 3"),
+        env={"CXX": "${work}/g++"},
+        outputs=(),
+    )
+    runner = LocalRunner(environ={}, root=tmp_path / "work")
+    script = 'test "$CXX" = "$PWD/g++" && ls > here && echo "$GPUFORGE_COMMAND" >> here; cp here ../../seen; exit 4'
+    assert runner.enter(Task(action, {}, tmp_path / "out"), ["/bin/sh", "-c", script], failed) == 4
+    seen = "config.log\nhere\n" if kept else "here\n"
+    assert (tmp_path / "seen").read_text() == f"{seen}/bin/sh -c 'exit 3'\n"
+    assert sorted(path.name for path in failed.glob("*/*")) == (["config.log", "here"] if kept else [])
+    assert not list((tmp_path / "work").rglob("here"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -78,6 +79,12 @@ class Limits(NamedTuple):
         )
 
 
+def of_terminal(argv: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a shell gets beside those of an action: the terminal's, and the action's command."""
+    found = {name: environ[name] for name in ("TERM", "COLORTERM") if name in environ}
+    return found | {"GPUFORGE_COMMAND": shlex.join(argv)}
+
+
 class Runner(Protocol):
     """Runs tasks, several at once from several threads. Output of the commands goes to the task's log."""
 
@@ -88,6 +95,13 @@ class Runner(Protocol):
         """Run a task to its end.
 
         Raises GpuforgeError when it cannot be started and OSError when the machine fails (a full disk).
+        """
+
+    def enter(self, task: Task, words: Sequence[str], failed: Path) -> int:
+        """Run other words where a task's command would run, with its environment, on the caller's terminal.
+
+        What a failed run left in the folder `failed` is brought back before, and taken there again afterwards. Returns
+        the exit status.
         """
 
     def stop(self, action: str) -> None:

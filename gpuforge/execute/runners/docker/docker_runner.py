@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import action_log, workdir
 from gpuforge.execute.action_log import header
 from gpuforge.execute.runners.docker import mounts
-from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Runner, Task
+from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Runner, Task, of_terminal
 from gpuforge.execute.substitution import fill, write_request
 from gpuforge.plan.action import Action
 from gpuforge.plan.programs import IN_IMAGE
@@ -93,6 +94,18 @@ class DockerRunner:
                 status = contained.run(containers)
                 kept = workdir.keep(paths.work, self._failed, task.action.id) if status else None
         return Exit(status, time.monotonic() - begin, task.stop.is_set() and status != 0, kept)
+
+    def enter(self, task: Task, words: Sequence[str], failed: Path) -> int:
+        """Run other words where a task's command would run, on the caller's terminal; see `Runner.enter`."""
+        if task.action.image is None:
+            return self._local.enter(task, words, failed)
+        with closing(self._connect()) as containers:
+            paths = workdir.WorkPaths.below(self._places(), task.action.id)
+            with workdir.claimed(paths, task.stop):
+                spec = self._spec(containers, task, paths)
+                with workdir.brought_back(paths.work, failed, task.action.id):
+                    env = {**spec.env, **of_terminal(spec.argv, self._environ)}
+                    return containers.enter(replace(spec, argv=words, env=env))
 
     def stop(self, action: str) -> None:
         """Stop one action: by SIGTERM, after a grace time by SIGKILL."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.action_log import header
 from gpuforge.execute.runners.local.kept_command import End, Keepers, KeptCommand
-from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Task
+from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Task, of_terminal
 from gpuforge.execute.substitution import RunPaths, fill, write_request
 from gpuforge.plan import programs
 from gpuforge.plan.action import Action
@@ -59,12 +60,7 @@ class LocalRunner:
         with self._activity.task(task), self._workplace(task) as places:
             if places is None:
                 return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
-            argv, env = fill(action, places)
-            for name in (*action.staged, *action.laid):
-                workdir.stage(task.inputs[name], places.work / name)
-            request = write_request(action, places, places.work)
-            env |= task.job_variables()
-            env |= {n: self._environ[n] for n in action.passes if n in self._environ}
+            argv, env, request = self._prepared(task, places)
             if any("\0" in word for word in (*argv, *env, *env.values())):
                 message = (
                     f"{action.id} cannot be started: embedded null byte in its command line or environment"
@@ -92,6 +88,26 @@ class LocalRunner:
                 status = self._judge(action, argv, env, end)
             kept = workdir.keep(places.work, self._failed, action.id) if status else None
         return Exit(status, time.monotonic() - begin, task.stop.is_set() and status != 0, kept)
+
+    def enter(self, task: Task, words: Sequence[str], failed: Path) -> int:
+        """Run other words where a task's command would run, on the caller's terminal; see `Runner.enter`."""
+        with self._workplace(task) as places:
+            if places is None:
+                return -signal.SIGTERM
+            argv, env, _ = self._prepared(task, places)
+            with workdir.brought_back(places.work, failed, task.action.id):
+                env |= of_terminal(argv, self._environ)
+                return subprocess.run(words, cwd=places.work, env=env, check=False).returncode
+
+    def _prepared(self, task: Task, places: RunPaths) -> tuple[list[str], dict[str, str], str]:
+        """Fill the working directory; return the command, its environment and the text of its request."""
+        action = task.action
+        argv, env = fill(action, places)
+        for name in (*action.staged, *action.laid):
+            workdir.stage(task.inputs[name], places.work / name)
+        env |= task.job_variables()
+        env |= {n: self._environ[n] for n in action.passes if n in self._environ}
+        return argv, env, write_request(action, places, places.work)
 
     def _signal(self, number: signal.Signals, actions: Collection[str]) -> None:
         with self._activity.guard:
