@@ -85,6 +85,16 @@ def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one(
     assert "f0.so and 299 more" in drawn.text
 
 
+def test_a_long_list_of_a_finding_is_folded(tmp_path: Path) -> None:
+    files = {f"demo/lib{at}.so": elf(needed=["libc.so.6"], runpath=f"/home/me/{at}") for at in range(30)}
+    page = html_page.render(audit([wheel(tmp_path, files)]))
+    (rest,) = re.findall(
+        r"<details><summary>and (\d+) more</summary><ul>(.*?)</ul></details>", page, re.DOTALL
+    )
+    assert rest[0] == "22"
+    assert rest[1].count("<li>") == 22
+
+
 def test_a_comparison_tells_what_is_new_and_what_went(tmp_path: Path) -> None:
     for folder, library in (("old", "libold.so.1"), ("new", "libnew.so.1")):
         (tmp_path / folder).mkdir()

@@ -20,6 +20,7 @@ from gpuforge.audit.report import data, picture, sarif
 from gpuforge.diagnostics import shown
 
 _MOST_SUBJECTS = 100
+_UNFOLDED = 8  # subjects that are shown without a click
 
 
 def render(report: Report, old: Report | None = None) -> str:
@@ -114,10 +115,17 @@ def _finding(finding: Mapping[str, Any]) -> Iterator[str]:
     severity, code = finding["severity"], finding["code"]
     yield f"<details{' open' * (severity == 'error')}><summary><b class={severity}>{severity}</b>"
     yield f'<a href="#{code}">{code}</a> {_text(finding["message"])}</summary><ul>'
-    yield from (f"<li><code>{_text(each)}</code></li>" for each in finding["subject"][:_MOST_SUBJECTS])
+    subjects = [f"<li><code>{_text(each)}</code></li>" for each in finding["subject"][:_MOST_SUBJECTS]]
     if (rest := len(finding["subject"]) - _MOST_SUBJECTS) > 0:
-        yield f"<li>and {rest:,} more (--format json lists all)</li>"
-    yield f"</ul><p>{_text(finding['remedy'])}</p>"
+        subjects.append(f"<li>and {rest:,} more (--format json lists all)</li>")
+    folded = subjects[_UNFOLDED:]
+    yield from subjects[:_UNFOLDED]
+    yield "</ul>"
+    if folded:
+        yield f"<details><summary>and {len(folded):,} more</summary><ul>"
+        yield from folded
+        yield "</ul></details>"
+    yield f"<p>{_text(finding['remedy'])}</p>"
     if finding["commands"]:
         yield f"<pre>{chr(10).join(map(_text, finding['commands'][:_MOST_SUBJECTS]))}</pre>"
     yield "</details>"
