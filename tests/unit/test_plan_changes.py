@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plan_samples import LoadRecipe, changed, plan_of
+from plan_samples import PACKAGE, LoadRecipe, changed, plan_of
 from source_samples import parsed, statements
 
 import gpuforge
 from gpuforge.actions.audit import AuditWheel
+from gpuforge.actions.cell_actions import Plan
 from gpuforge.actions.environment import FetchRequirements
 from gpuforge.actions.host_build import HostBuild
 from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.actions.wheel import PackageWheel
 from gpuforge.manifest.load import load
 from gpuforge.plan import programs, variables
+from gpuforge.plan.action import ActionInput
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
 from gpuforge.toolkits.toolkit import Wheels
@@ -281,3 +285,64 @@ def imported(name: str) -> set[str]:
             places = ("/".join([*path, "__init__.py"]), f"{'/'.join(path)}.py")
             found |= {place for place in places if (ROOT / place).is_file()}
     return found
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from gpuforge.digest import Contents
+from gpuforge.manifest.load import load
+from gpuforge.plan.source_files import host_tree
+
+file = load(Path(sys.argv[1]))
+print("done", file=sys.stdout, flush=True)
+sys.stderr.write(" ".join(host_tree(file, file.folder, Contents()).members or ()))
+"""
+MANIFEST = (
+    PACKAGE
+    + """\
+[toolchains.host]
+compiler = "g++"
+[cuda.13]
+toolkit = "13.0"
+archs = ["80"]
+"""
+)
+
+
+@pytest.mark.thorough
+def test_a_log_in_the_projects_folder_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "gpuforge.toml").write_text(MANIFEST)
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "other.log").write_text("")
+    with (tmp_path / "build.log").open("w") as log:
+        program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+        done = subprocess.run(program, stdout=log, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == "other.log pyproject.toml"
+
+
+ONE, OTHER = "f" * 64, "e" * 64
+
+
+def with_sdist(recipe: LoadRecipe, machine: Machine, sha256: str) -> Plan:
+    sdist = f'{{ pypi = "Ducc_0==0.39.1", sha256 = "{sha256}" }}'
+    recipe()  # makes the folder
+    return plan_of(recipe(add=f"\n[build]\noverlay = [{sdist}]\n"), machine)
+
+
+def test_an_sdist_is_fetched_once_for_all_cells(recipe: LoadRecipe, machine: Machine) -> None:
+    plan = with_sdist(recipe, machine, ONE)
+    fetched = [action for action in plan.actions if action.id.startswith("overlay/")]
+    assert [(action.id, action.title, action.network) for action in fetched] == [
+        ("overlay/ducc-0", "fetch Ducc_0==0.39.1", True)
+    ]
+    builds = [action for action in plan.actions if action.kind == "build"]
+    assert {str(build.inputs["sdist-ducc-0"]) for build in builds} == {
+        str(ActionInput("overlay/ducc-0", "source"))
+    }
+
+
+def test_another_sha256_is_another_build(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+    touched = changed(*(with_sdist(recipe, machine, sha256) for sha256 in (ONE, OTHER)))
+    assert {"overlay/ducc-0", "cp311-cu13.0-x86_64/host-build"} <= touched
+    assert not [name for name in touched if "kernels" in name]

@@ -1,16 +1,22 @@
-"""The libraries of a build environment's packages: those that the manifest names, and those that are known."""
+"""Steps about a wheel: the libraries that packages of its build have, what it needs of CUDA's, and its size."""
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 from pathlib import Path
 
 import pytest
-from audit_samples import elf
+from audit_samples import elf, wheel
 
-from gpuforge.actions import value_file
+from gpuforge.actions import value_file, write_wheel
 from gpuforge.actions.carried import CarriedLibraries
+from gpuforge.actions.provided import WheelLinks
 from gpuforge.cuda.carriers import BuildLibraries, Carried
+from gpuforge.cuda.provided import CudaNeeds
 from gpuforge.errors import ActionError
+from gpuforge.manifest.sizes import size_in_words
 from gpuforge.plan.action import Workdir
 
 
@@ -80,3 +86,50 @@ def test_a_package_without_libraries(environment: Path) -> None:
 )
 def test_the_series_that_is_required(version: str, line: str) -> None:
     assert Carried("torch", version, "torch", {}).series == line
+
+
+OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+
+
+def test_bounds_count_where_they_always_hold(tmp_path: Path) -> None:
+    counting = [
+        "nvidia-cufft>=12.1",
+        'nvidia-cufft<13; sys_platform == "linux"',
+        f'nvidia-cufft!=12.2; platform_machine == "{platform.machine()}" or python_version < "3"',
+    ]
+    others = [
+        'nvidia-cufft<12; sys_platform == "win32"',
+        f'nvidia-cufft<12; platform_machine == "{OTHER}"',
+        'nvidia-cufft<12; extra == "old"',
+        'nvidia-cufft<12; python_version < "3.12"',
+    ]
+    files = {"demo/ext.so": elf(needed=["libcufft.so.12"])}
+    step = WheelLinks(wheel=wheel(tmp_path, files, requires=[*others, *counting]), cuda="13.0")
+    step.run(Workdir(tmp_path / "scratch", tmp_path))
+    needs = value_file.read(CudaNeeds, tmp_path / "links.json")
+    assert needs == ({"nvidia-cufft": {"libcufft.so.12": []}}, tuple(counting))
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(0, "0 B"), (999, "999 B"), (8_300, "8.3 kB"), (12_700_000, "12.7 MB"), (4_294_967_301, "4.3 GB")],
+)
+def test_sizes_have_digits_before_the_point(size: int, words: str) -> None:
+    assert size_in_words(size) == words
+
+
+def test_a_small_wheel_beyond_a_small_limit(tmp_path: Path) -> None:
+    made = wheel(tmp_path, {"demo/table.bin": os.urandom(3000), "demo/tiny.txt": b"x"})
+    with pytest.raises(ActionError) as caught:
+        write_wheel.check(made, 1000)
+    message = caught.value.diagnostics[0].message
+    assert re.search(r"is \d\.\d kB, more than \[wheel\] size-limit of 1\.0 kB; ", message)
+    assert "demo/table.bin 3.0 kB" in message
+    assert "0.0 MB" not in message
+
+
+def test_a_wheel_hardly_beyond_its_limit(tmp_path: Path) -> None:
+    made = wheel(tmp_path, {"demo/table.bin": os.urandom(3000)})
+    size = made.stat().st_size
+    with pytest.raises(ActionError, match=rf"is {size:,} bytes, more than .* of {size - 1:,} bytes"):
+        write_wheel.check(made, size - 1)
