@@ -184,8 +184,9 @@ def wheel(
     purelib: bool = False,
     python: str = "",
     extras: Sequence[str] | None = None,
+    headers: Sequence[str] = (),
 ) -> Path:
-    """Write a wheel with `files`; `record` replaces lines of RECORD ("" drops one).
+    """Write a wheel with `files` and more `headers` of METADATA; `record` replaces lines of RECORD ("" drops one).
 
     METADATA provides the extras that `requires` has, unless `extras` are given.
     """
@@ -204,6 +205,7 @@ def wheel(
                 *(f"Requires-Dist: {r}" for r in requires),
                 *([f"Requires-Python: {python}"] if python else []),
                 *(f"Provides-Extra: {extra}" for extra in (named if extras is None else extras)),
+                *headers,
                 "",
             ]
         ).encode(),
@@ -213,6 +215,7 @@ def wheel(
     rows = {member: f"{member},sha256={_digest(data)},{len(data)}" for member, data in held.items()}
     rows |= record or {}
     rows[f"{info}/RECORD"] = f"{info}/RECORD,,"
+    folder.mkdir(exist_ok=True)
     path = folder / name
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, data in held.items():

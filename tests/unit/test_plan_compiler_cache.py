@@ -47,6 +47,7 @@ def test_the_user_says_which_projects_of_other_machines_are_the_same() -> None:
         return sccache.folder(package, Path(at), identity=identity)
 
     assert name("/a/gpuforge.toml", None) != name("/b/gpuforge.toml", None)
+    assert name("/a/gpuforge.toml", None) != name("/a/gpuforge.toml", None, "other")
     assert (
         name("/a/gpuforge.toml", "acme") == name("/b/gpuforge.toml", "acme") != name("/a/gpuforge.toml", None)
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import pytest
+from audit_samples import wheel
 from plan_samples import LoadRecipe, plan_of
 
 from gpuforge.actions.front import PackageFront, brought
@@ -50,13 +50,9 @@ def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(
 
 
 def declared(folder: Path, name: str, version: str = "1.0", extra: str = "") -> Path:
-    folder.mkdir()
-    extras = f"Provides-Extra: {extra}\n" if extra else ""
     stem = f"{name.replace('-', '_')}-{version}"
-    text = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Python: >=3.11\n{extras}\n"
-    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as archive:
-        archive.writestr(f"{stem}.dist-info/METADATA", text)
-    return folder
+    extras = [extra] if extra else []
+    return wheel(folder, {}, name=f"{stem}-py3-none-any.whl", python=">=3.11", extras=extras).parent
 
 
 def made_of(tmp_path: Path, *of: Path) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from audit_samples import wheel
 from engine_samples import Listener
 
 from gpuforge.actions.cell_actions import lower
@@ -22,7 +22,6 @@ from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
-from gpuforge.toolchains import sccache
 from gpuforge.toolchains.cpython import Interpreter
 
 MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -96,7 +95,8 @@ class Builds:
 @pytest.fixture
 def builds(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Builds:
     for name in ("base", "more"):
-        publish(tmp_path / "wheels", name)
+        files = {f"{name}.py": b"hostile = False\n"}
+        wheel(tmp_path / "wheels", files, name=f"{name}-1.0-py3-none-any.whl", purelib=True)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://user:secret@index.example/simple")
@@ -106,16 +106,6 @@ def builds(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) ->
     (here,) = machine.locations
     python = Interpreter(Path(sys.executable), f"{MINOR}.1", "cpython", headers=True)
     return Builds(tmp_path, Machine((here._replace(interpreters={MINOR: python}),)))
-
-
-def publish(folder: Path, name: str) -> None:
-    folder.mkdir(exist_ok=True)
-    info = f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}.py", "hostile = False\n")
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
 
 
 def test_what_a_hook_writes_into_its_environment_is_gone(builds: Builds) -> None:
@@ -166,8 +156,3 @@ def test_an_answer_that_is_no_name_ends_the_build(builds: Builds, answer: str) -
     assert failed == {"hook": "failed", "backend-requirements": "not-run", "environment": "not-run"}
     (error,) = (result.error for result in outcome.results.values() if result.error)
     assert "its build backend has a requirement that is not a name with versions" in str(error)
-
-
-def test_projects_have_compiler_caches_of_their_own(tmp_path: Path) -> None:
-    projects = [("a", "/one"), ("b", "/one"), ("a", "/two")]
-    assert len({sccache.folder(name, Path(at, "gpuforge.toml")) for name, at in projects}) == 3

@@ -6,11 +6,11 @@ import io
 import json
 import sys
 import tarfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from audit_samples import wheel
 
 from gpuforge.actions import value_file, venv, wheelhouse
 from gpuforge.actions.declared_sets import declared_sets
@@ -154,13 +154,7 @@ def test_a_project_without_a_pyproject_is_built_by_setuptools(tmp_path: Path) ->
 
 def wheel_with(folder: Path, *lines: str) -> Path:
     """Write a wheel with some lines in its METADATA."""
-    info, path = "lib-1.0.dist-info", folder / "lib-1.0-py3-none-any.whl"
-    metadata = ["Metadata-Version: 2.1", "Name: lib", "Version: 1.0", *lines, ""]
-    with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{info}/METADATA", "\n".join(metadata))
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
-    return path
+    return wheel(folder, {}, name="lib-1.0-py3-none-any.whl", headers=lines, purelib=True)
 
 
 @pytest.mark.thorough
@@ -243,10 +237,10 @@ def test_the_python_that_a_requirement_needs_is_named(
     "url", ["file:///etc/passwd", "https://evil.example/a.tar.gz", "git+https://evil.example/a"]
 )
 def test_a_projects_wheel_has_nothing_fetched_from_where_it_says(tmp_path: Path, url: str) -> None:
-    wheel = wheel_with(tmp_path, f"Requires-Dist: evil @ {url}")
+    path = wheel_with(tmp_path, f"Requires-Dist: evil @ {url}")
     (tmp_path / "out").mkdir()
     with pytest.raises(ActionError) as caught:
-        FetchTestRequirements(python=Path(sys.executable), wheel=wheel).run(
+        FetchTestRequirements(python=Path(sys.executable), wheel=path).run(
             Workdir(tmp_path, tmp_path / "out")
         )
     assert "lib-1.0-py3-none-any.whl declares evil by a direct reference" in str(caught.value)
@@ -254,10 +248,10 @@ def test_a_projects_wheel_has_nothing_fetched_from_where_it_says(tmp_path: Path,
 
 def test_an_extra_is_a_name_before_pip_gets_it(tmp_path: Path) -> None:
     extras = ("cuda13", "CU13-local", "cuda13];os_name=='x'", "cu13/../../x", "cuda13 --index-url=x")
-    wheel = wheel_with(
+    path = wheel_with(
         tmp_path, *(f"Provides-Extra: {extra}" for extra in extras), 'Requires-Dist: a; extra == "cuda13"'
     )
-    assert declared_sets(wheel, (), "13.0") == (("cuda13",), ())
+    assert declared_sets(path, (), "13.0") == (("cuda13",), ())
 
 
 @pytest.mark.parametrize("why", ["no mounts", "another path"])

@@ -13,6 +13,7 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+import audit_samples
 import pytest
 
 from gpuforge.actions import trial_runs
@@ -29,20 +30,8 @@ VERSION = ".".join(map(str, sys.version_info[:3]))
 
 def wheel(folder: Path, name: str, module: str, *headers: str, version: str = "1.0") -> Path:
     """Write a wheel of one module, with some more lines in its METADATA."""
-    folder.mkdir(exist_ok=True)
-    path, info = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
-    members = {
-        f"{name}/__init__.py": module,
-        f"{info}/METADATA": "\n".join(
-            ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers, ""]
-        ),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    members[f"{info}/RECORD"] = "".join(f"{each},,\n" for each in [*members, f"{info}/RECORD"])
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in members.items():
-            archive.writestr(member, text)
-    return path
+    path, files = f"{name}-{version}-py3-none-any.whl", {f"{name}/__init__.py": module.encode()}
+    return audit_samples.wheel(folder, files, name=path, headers=headers, purelib=True)
 
 
 class Bench:

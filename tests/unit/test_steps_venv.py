@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
+from audit_samples import wheel
 
 from gpuforge.actions import venv
 from gpuforge.errors import ActionError
@@ -21,19 +21,11 @@ pytestmark = pytest.mark.xdist_group("stored")  # made once
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with one package and its script, read-only as in the store."""
     top = tmp_path_factory.mktemp("stored")
-    wheels = top / "wheels"
-    wheels.mkdir()
-    info = "tool-1.0.dist-info"
     files = {
-        "tool.py": "def main():\n    print('as published')\n",
-        f"{info}/METADATA": "Metadata-Version: 2.1\nName: tool\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/entry_points.txt": "[console_scripts]\ntool = tool:main\n",
-        f"{info}/RECORD": "",
+        "tool.py": b"def main():\n    print('as published')\n",
+        "tool-1.0.dist-info/entry_points.txt": b"[console_scripts]\ntool = tool:main\n",
     }
-    with zipfile.ZipFile(wheels / "tool-1.0-py3-none-any.whl", "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
+    wheels = wheel(top / "wheels", files, name="tool-1.0-py3-none-any.whl", purelib=True).parent
     folder = top / "stored"
     venv.install(venv.create(Path(sys.executable), folder), wheels)
     for path in folder.rglob("*"):
@@ -86,14 +78,11 @@ def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path:
 def test_a_wheel_for_another_platform_is_told_with_what_does_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wheel = tmp_path / f"tool-1.0-cp{''.join(map(str, sys.version_info[:2]))}-none-manylinux_2_99_x86_64.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tool-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tool\nVersion: 1.0\n")
-        archive.writestr("tool-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\n")
-        archive.writestr("tool-1.0.dist-info/RECORD", "")
+    tag = f"cp{''.join(map(str, sys.version_info[:2]))}-none-manylinux_2_99_x86_64"
+    path = wheel(tmp_path, {}, name=f"tool-1.0-{tag}.whl")
     python = venv.create(Path(sys.executable), tmp_path / "env")
     with pytest.raises(ActionError) as caught:
-        venv.require(python, [str(wheel)], [])
+        venv.require(python, [str(path)], [])
     (problem,) = caught.value.diagnostics
     assert problem.message.startswith("it cannot be installed with the packages that it declares: ")
     assert problem.message.endswith("dependency is incompatible with the current platform")
