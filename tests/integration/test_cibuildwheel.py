@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import subprocess
@@ -11,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from builds import run
 from uv import find_uv_bin
 
 from gpuforge.toolkits.providers.pypi import provision
@@ -118,14 +118,12 @@ def test_cibuildwheel_repairs_and_audits_with_gpuforge(
         "CIBW_TEST_COMMAND": 'python -c "import small"',  # nothing but the declared packages has the libraries
     }
     (tmp_path / "cache").mkdir()
-    command = [
+    command = (
         program(tmp_path / "cibuildwheel", tmp_path / "cache"),
         "--platform=linux",
         "--output-dir=dist",
-    ]
-    done = subprocess.run(
-        command, cwd=project, env=os.environ | env, capture_output=True, text=True, check=False
     )
+    done = run(*command, cwd=project, **env)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     (wheel,) = project.glob("dist/*.whl")
     assert wheel.name == "small_fft-1.0-cp311-cp311-manylinux1_x86_64.manylinux_2_5_x86_64.whl"

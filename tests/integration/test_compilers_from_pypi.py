@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import builds
 import pytest
 from library_samples import printed, run
 from runtime_samples import compile_stub
@@ -160,10 +161,8 @@ def test_what_nvrtc_itself_refuses_is_told_with_its_line(tmp_path: Path, package
     home = install_set(
         site, NVRTC, cpu=False, cuda='#include "scale.h"\n__global__ void f() { nothing(); }\n'
     )
-    argv = [sys.executable, "-c", STORM, str(home / "sources" / "ops"), str(tmp_path / "log")]
-    done = subprocess.run(
-        argv, cwd=site, env=environment(tmp_path, packages), capture_output=True, text=True, check=False
-    )
+    argv = [sys.executable, "-c", STORM, home / "sources" / "ops", tmp_path / "log"]
+    done = builds.run(*argv, cwd=site, env=environment(tmp_path, packages))
     assert "mod/scale.cu: nvrtc 12.4.127 refuses it: " in done.stderr
     assert 'mod/scale.cu(2): error: identifier "nothing" is undefined' in done.stderr
     assert not list((tmp_path / "home").rglob("*.kernel"))
@@ -198,9 +197,7 @@ def test_an_older_nvrtc_names_one_that_has_headers_of_cuda(tmp_path: Path, packa
 
 
 def use(site: Path, env: dict[str, str]) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", USE], cwd=site, env=env, capture_output=True, text=True, check=False
-    )
+    done = builds.run(sys.executable, "-c", USE, cwd=site, env=env)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -226,8 +223,7 @@ def test_opencl_is_used_without_a_gpu_and_compiled_once(tmp_path: Path, packages
         "saxpy(unsigned long, float, float *) takes 3 arguments, and 1 are given",
         "argument 1: a Python float has no C type: write numpy.float32(2.0)",
     ]
-    explain = [sys.executable, "-m", "demo._gpuforge", "explain"]
-    told = subprocess.run(explain, cwd=site, env=env, capture_output=True, text=True, check=True).stdout
+    told = builds.run(sys.executable, "-m", "demo._gpuforge", "explain", cwd=site, env=env).stdout
     assert "used     OpenCL source" in told
     assert "fits     CPU library" in told
 
@@ -244,9 +240,7 @@ def test_what_opencl_refuses_is_told_and_the_cpu_does_the_work(
         "from demo._gpuforge import KernelSet\nkernels = KernelSet.shipped('ops')\n"
         "print(kernels.function('saxpy').backend)\nprint(kernels.explain())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=site, env=env, capture_output=True, text=True, check=True
-    )
+    done = builds.run(sys.executable, "-c", script, cwd=site, env=env)
     assert done.stdout.startswith("cpu\n")
     assert "mod/scale.cl: pthread-" in done.stdout
     assert "expected parameter declarator" in done.stdout

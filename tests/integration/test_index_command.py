@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import browser
 import pytest
 from audit_samples import elf, wheel
+from toolkit_samples import serving
 
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import facts
@@ -50,11 +48,9 @@ def site(tmp_path: Path, dist: Path) -> Path:
 @pytest.fixture
 def url(site: Path) -> Iterator[str]:
     """The index, served as any web server would serve its folder."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(site) as server:
+        server.ranges = False
+        yield server.url
 
 
 def names(site: Path, choice: str) -> set[str]:

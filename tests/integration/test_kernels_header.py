@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import builds
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -38,10 +38,8 @@ MECHANISM(mine, 0, initial, advance);
 @pytest.fixture
 def site(openacc_wheel: Path, tmp_path: Path) -> Path:
     """The wheel of recipes/openacc, installed; the folder beside it has the package's headers."""
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--target", tmp_path / "site", openacc_wheel], check=True)
-    shutil.copytree(ROOT / "recipes" / "openacc" / "mod", tmp_path / "mod")
-    return tmp_path / "site"
+    shutil.copytree(builds.RECIPES / "openacc" / "mod", tmp_path / "mod")
+    return builds.install_to(tmp_path / "site", openacc_wheel)
 
 
 def run(site: Path, *command: object) -> str:
@@ -52,9 +50,7 @@ def run(site: Path, *command: object) -> str:
         "GPUFORGE_KERNEL_HOME": str(site.parent / "kernels"),
         "GPUFORGE_DISABLE_GPU": "1",
     }
-    done = subprocess.run(
-        list(map(str, command)), cwd=site.parent, env=env, capture_output=True, text=True, check=False
-    )
+    done = builds.run(*command, cwd=site.parent, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -77,20 +73,10 @@ def test_the_pages_program_opens_the_fallback_and_follows_what_the_user_compiles
     home = site / "membrane" / "_gpuforge"
     strict = ["-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{home / 'include'}", "-Imod"]
     for compiler, standard, form in (("gcc", "c99", "-xc"), ("g++", "c++11", "-xc++")):
-        run(site, compiler, f"-std={standard}", *strict, form, "host.c", "-o", "host", "-pthread", "-ldl")
+        for name in ("host", "explain"):
+            options = (f"-std={standard}", *strict, form, f"{name}.c", "-o", name, "-pthread", "-ldl")
+            run(site, compiler, *options)
         assert run(site, "./host", home) == shown
-        run(
-            site,
-            compiler,
-            f"-std={standard}",
-            *strict,
-            form,
-            "explain.c",
-            "-o",
-            "explain",
-            "-pthread",
-            "-ldl",
-        )
 
     def held_equal() -> str:
         text = run(site, sys.executable, "-m", "membrane._gpuforge", "explain")

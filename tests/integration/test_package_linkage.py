@@ -6,10 +6,10 @@ import json
 import re
 import subprocess
 import sys
-import venv
 from pathlib import Path, PurePosixPath
 
 import pytest
+from builds import environment, install, run
 from package_project import GXX, SUFFIX, Project, elf_files, function, library, text_of
 
 from gpuforge.errors import ActionError
@@ -136,22 +136,18 @@ def test_two_suffix_builds_installed_over_one_another_refuse_to_be_imported(
 ) -> None:
     project.tags = "py3-none-any"
     wheels = [project.package(f"out{cuda}", cuda=cuda) for cuda in ("12.4", "13.0")]
-    venv.create(tmp_path / "env", with_pip=False)
-    python = str(tmp_path / "env" / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "--quiet"]
+    python = environment(tmp_path / "env")
 
     def imported() -> str:
-        return subprocess.run(
-            [python, "-I", "-c", "import demo"], capture_output=True, text=True, check=False
-        ).stderr
+        return run(python, "-I", "-c", "import demo").stderr
 
     for wheel, said in zip(wheels, ("", "demo was installed 2 times"), strict=True):
-        subprocess.run([*pip, "install", "--no-index", "--no-deps", wheel], check=True)
+        install(python, "--no-index", "--no-deps", wheel)
         assert said in imported()
     advice = [line.split() for line in imported().splitlines() if "-m pip" in line]
     assert advice[0][3:] == ["uninstall", "-y", "demo-cu12", "demo-cu13"]
-    subprocess.run([*pip, *advice[0][3:]], check=True)
-    subprocess.run([*pip, "install", "--no-index", "--no-deps", wheels[1]], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, *advice[0][3:]], check=True)
+    install(python, "--no-index", "--no-deps", wheels[1])
     assert imported() == ""
 
 

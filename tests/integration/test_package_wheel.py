@@ -9,11 +9,11 @@ import shutil
 import struct
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
+from builds import environment, install, run
 from package_project import (
     EXTENSION,
     GXX,
@@ -108,23 +108,13 @@ def test_the_same_input_gives_the_same_bytes_in_another_folder_at_another_time(t
 def test_pip_installs_the_wheel_and_python_imports_it(project: Project, tmp_path: Path) -> None:
     project.extension("demo", ["libcudart.so.13"])
     made = project.package(naming="local")
-    venv.create(tmp_path / "env", with_pip=False)
-    python = tmp_path / "env" / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", made], check=True)
-    site = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
+    python = environment(tmp_path / "env", "--no-index", "--no-deps", made)
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").stdout.strip()
     library(Path(site) / "nvidia/cu13/lib", "libcudart.so.13")  # what nvidia-cuda-runtime would install
     code = "import demo.core; print([l.split()[-1] for l in open('/proc/self/maps') if 'libcudart' in l][0])"
-    answer = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False)
+    answer = run(python, "-I", "-c", code)
     assert (answer.stdout.strip(), answer.stderr) == (f"{site}/nvidia/cu13/lib/libcudart.so.13", "")
-    shown = subprocess.run(
-        [*pip, "show", "--files", "demo"], capture_output=True, text=True, check=True
-    ).stdout
+    shown = run(sys.executable, "-m", "pip", "--python", python, "show", "demo").stdout
     assert "Version: 1.0+cu13\n" in shown
     assert "Requires: nvidia-cuda-runtime\n" in shown
 
@@ -250,7 +240,7 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_pat
             file, result = work / "request.json", small / "result.json"
             file.write_text(json.dumps(spec))
             step = ["-m", "gpuforge.actions.entry", "wheel.PackageWheel", str(file), str(result)]
-            answer = subprocess.run([sys.executable, *step], capture_output=True, text=True, check=False)
+            answer = run(sys.executable, *step)
             file.unlink()
             result.unlink()
             assert answer.returncode == 1
@@ -265,21 +255,15 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_pat
 @pytest.mark.network
 def test_with_the_real_cuda_runtime_from_the_index(project: Project, tmp_path: Path) -> None:
     toolkit = tmp_path / "pip"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, "install", "--quiet", "--no-deps", "--target", toolkit, "nvidia-cuda-runtime==13.0.96"],
-        check=True,
-    )
+    install(Path(sys.executable), "--no-deps", "--target", toolkit, "nvidia-cuda-runtime==13.0.96")
     real = toolkit / "nvidia/cu13/lib/libcudart.so.13"
     code = "int cudaRuntimeGetVersion(int *);\n"
     target = project.tree / "demo" / f"core{SUFFIX}"
     compile_shared(target, EXTENSION % (code, "int v = 0; cudaRuntimeGetVersion(&v);"), str(real))
     made = project.package(toolkit=str(real.parent.parent))
-    venv.create(tmp_path / "env", with_pip=False)
-    python = str(tmp_path / "env" / "bin" / "python")
-    subprocess.run([*pip, "--python", python, "install", "--quiet", made], check=True)
+    python = environment(tmp_path / "env", made)
     maps = "import demo.core; print({l.split()[-1] for l in open('/proc/self/maps') if 'libcudart' in l})"
-    answer = subprocess.run([python, "-I", "-c", maps], capture_output=True, text=True, check=True)
+    answer = run(python, "-I", "-c", maps)
     (mapped,) = eval(answer.stdout)  # noqa: S307  a set of strings, printed by ourselves
     assert mapped.startswith(str(tmp_path / "env"))
     assert mapped.endswith("/nvidia/cu13/lib/libcudart.so.13")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from archive_samples import wheel_file
 from packaging.version import Version
 from refused_samples import SAMPLES, TWINS, Sample
+from toolkit_samples import serving
 
 from gpuforge.wheel.checks import kind
 
@@ -28,20 +26,12 @@ pytestmark = [
 ANYWHERE = {name: sample for name, sample in {**SAMPLES, **TWINS}.items() if sample.kind != "platform tag"}
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """A handler that prints nothing."""
-
-    def log_message(self, form: str, *args: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "simple" / "demo").mkdir(parents=True)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/simple"
-        server.shutdown()
+    with serving(tmp_path) as server:
+        server.ranges = False
+        yield f"{server.url}/simple"
 
 
 def fails(*command: str) -> bool:

@@ -10,16 +10,14 @@ import platform
 import shutil
 import subprocess
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builds import build, edit
+from toolkit_samples import serving
 
 from gpuforge.cuda.targets import targets
 from gpuforge.errors import MissingError
@@ -144,12 +142,8 @@ def nvidia(cuda_12: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         }
         listed[name] = {"version": version, key: row}
     (folder / "redistrib_12.4.1.json").write_text(json.dumps(listed))
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder))
-    ) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(folder) as server:
+        yield server.url
 
 
 def compiled(toolkit: Path, folder: Path, *, host: str, archs: list[str]) -> bytes:

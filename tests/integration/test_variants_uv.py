@@ -9,16 +9,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.version import Version
+from toolkit_samples import Server, serving
 
 from gpuforge.actions.wheel import VariantWheel, variant_gpus
 from gpuforge.cli.dist import put_index
@@ -54,20 +52,6 @@ MACHINES = {
     ("13.0", "6.1"): "plain",
     ("", ""): "plain",  # no GPU at all
 }
-
-
-class Index(ThreadingHTTPServer):
-    """A package index on this machine that remembers what it was asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self.requests: list[str] = []
-        super().__init__(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-
-
-class Handler(SimpleHTTPRequestHandler):
-    def log_message(self, form: str, *args: Any) -> None:
-        """Remember the request, instead of printing it."""
-        self.server.requests.append(self.path)  # type: ignore[attr-defined]
 
 
 def plain(folder: Path, label: str) -> Path:
@@ -107,11 +91,10 @@ def dist(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(dist: Path) -> Iterator[Index]:
-    with Index(dist.parents[1]) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+def index(dist: Path) -> Iterator[Server]:
+    with serving(dist.parents[1]) as server:
+        server.ranges = False
         yield server
-        server.shutdown()
 
 
 @pytest.fixture
@@ -130,11 +113,11 @@ def install(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 def test_each_machine_gets_its_wheel_from_an_index_and_no_provider_is_fetched(
-    index: Index, install: Callable[..., Any], tmp_path: Path
+    index: Server, install: Callable[..., Any], tmp_path: Path
 ) -> None:
     got = {}
     for machine in MACHINES:
-        done = install(machine, f"--default-index=http://127.0.0.1:{index.server_port}/simple")
+        done = install(machine, f"--default-index={index.url}/simple")
         assert done.returncode == 0, done.stderr
         got[machine] = (tmp_path / "site" / "demo.py").read_text()
     assert got == MACHINES
