@@ -16,7 +16,9 @@ from gpuforge.runtime.copies import DeviceCopies
 TWO = np.float32(2)
 
 
-@pytest.fixture(params=["opencl", "cpu"])
+@pytest.fixture(
+    params=[pytest.param("opencl", marks=pytest.mark.thorough), "cpu"]
+)  # PoCL takes seconds to start
 def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Return `saxpy`, which multiplies each of n numbers by a: on a real device, PoCL, and on the CPU."""
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "kernels")}
