@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 from gpuforge.package.contents import FOLDER
-from gpuforge.runtime import builds, cpu, document, driver, elf, index, more_reasons, values
+from gpuforge.runtime import builds, cpu, document, driver, elf, more_reasons, values
 from gpuforge.runtime.arch import EMBEDDED, MINORS_AGREE, PTX_ISA, RENAMED
 
 PATH = "include/gpuforge_kernels.h"  # in the runtime's folder of a wheel
@@ -34,15 +34,15 @@ _LIMITS = {
     "GPUF_LARGEST": document.LARGEST,
     "GPUF_DEEPEST": document.DEEPEST,
     "GPUF_LONGEST_NUMBER": document.LONGEST_NUMBER,
-    "GPUF_LONGEST_ARCH": index.LONGEST_ARCH,
+    "GPUF_LONGEST_ARCH": values.LONGEST_ARCH,
     "GPUF_MOST": elf.MOST,
     "GPUF_LONGEST": elf.LONGEST,
-    "GPUF_SCHEMA": index.SCHEMA,
+    "GPUF_SCHEMA": values.SCHEMA,
 }
 
 
 def _tables() -> str:
-    assert index.SCHEMA == builds.SCHEMA  # noqa: S101  the header has one number for both
+    assert values.SCHEMA == builds.SCHEMA  # noqa: S101  the header has one number for both
     sentences = {**values.SENTENCES, **more_reasons.SENTENCES}
     needed = ", ".join(map(str, driver.DRIVER_NEEDED))
     return "\n".join(
@@ -81,8 +81,8 @@ def _tables() -> str:
                 (f"{{{_text(name)}, {number}}}" for name, number in elf.MACHINES.items()),
             ),
             *_array(
-                "const struct { int code; const char *name, *advice; } gpuf_advice[]",
-                (f"{{{code}, {_text(name)}, {_text(text)}}}" for code, (name, text) in driver.ADVICE.items()),
+                "const struct { int code; const char *advice; } gpuf_advice[]",
+                (f"{{{code}, {_text(advice)}}}" for code, advice in driver.ADVICE.items()),
             ),
             *_driver(),
             *_sha256(),

@@ -18,8 +18,9 @@ from gpuforge.errors import ActionError
 from gpuforge.package import c_header as header
 from gpuforge.package import import_package
 from gpuforge.package.contents import FOLDER, SUFFIXES, KernelsWheelSet
-from gpuforge.runtime.backends import BACKENDS, backend_of
+from gpuforge.runtime.backends import BACKENDS
 from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
+from gpuforge.runtime.recipe import backend_of
 from gpuforge.runtime.userbuild import check
 from gpuforge.runtime.values import KINDS, ImageKind, kind_of
 from gpuforge.wheel import unpacked

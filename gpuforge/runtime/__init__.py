@@ -19,8 +19,7 @@ from .process import DriverError, KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .backends.cuda.context import Memory
-    from .backends.cuda.kernel import BoundLaunch, Kernel
+    from .backends.cuda.kernel import BoundLaunch, Kernel, Memory
     from .driver import Device, Probe, probe
     from .kernellibrary import KernelLibrary, KernelProgram
     from .kernelset import KernelSet
@@ -46,8 +45,7 @@ __all__ = [
     "probe",
 ]
 HOMES = {  # the modules of names that are imported at their first use
-    "backends.cuda.context": ("Memory",),
-    "backends.cuda.kernel": ("BoundLaunch", "Kernel"),
+    "backends.cuda.kernel": ("BoundLaunch", "Kernel", "Memory"),
     "driver": ("Device", "Probe", "probe"),
     "kernelset": ("KernelSet",),
     "kernellibrary": ("KernelLibrary", "KernelProgram"),

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import document, layout
-from .index import other_schema, unreadable
 from .layout import BuildUnusable, guard, guard_place
-from .values import Reason
+from .values import Reason, other_schema, unreadable
 
 SCHEMA = 1
 ACTIVE = "active.json"

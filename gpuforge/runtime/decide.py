@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,16 +12,18 @@ from . import layout
 from .arch import Arch, Version, binary_mismatch, driver_for_binary, driver_for_ptx, ptx_mismatch
 from .backends import BACKENDS, Here, Request, implementation
 from .driver import Probe, gpu_disabled, switched_off
-from .index import BuildPlace, Module, Wanted
 from .process import DriverError, KernelUnavailable, UnknownKernel
-from .signature import Entry, matching, nearest, plain_name
+from .signature import Entry, matching, nearest
 from .values import (
     CPU,
     LAST,
     Build,
+    BuildPlace,
     Candidate,
     CpuLevel,
     Image,
+    KernelName,
+    Module,
     Origin,
     Reason,
     Refused,
@@ -33,7 +34,7 @@ from .values import (
 _ABSENT = "no-such-kernel"
 
 
-def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | None) -> Wanted:
+def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | None) -> KernelName:
     if module is not None and not isinstance(module, str):
         raise TypeError(f"a module's name is a str, not {type(module).__name__}")
     known = listed(places)
@@ -44,7 +45,7 @@ def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | N
     entries = matching([one for _, one in found], name)
     homes = sorted({each for each, one in found if one in entries})
     if len(entries) == 1 and len(homes) == 1:
-        return Wanted(homes[0], name, entries[0])
+        return KernelName(homes[0], name, entries[0])
     if len(entries) > 1:
         signatures = "".join(f"\n  {one.signature}" for one in entries)
         raise UnknownKernel(f"kernel set {set_name} has several kernels {name!r}: name one of{signatures}")
@@ -58,7 +59,7 @@ def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | N
         raise UnknownKernel(message)
     if len(unlisted) > 1:
         raise UnknownKernel(_sentence("several-modules", set_name, name, unlisted))
-    return Wanted(unlisted[0], name, None, message)
+    return KernelName(unlisted[0], name, None, message)
 
 
 def module_named(set_name: str, places: Sequence[BuildPlace], module: str | None) -> str:
@@ -103,26 +104,26 @@ def has_unlisted(places: Iterable[BuildPlace], module: str) -> bool:
 
 
 def is_absent(
-    wanted: Wanted,
+    kernel: KernelName,
     candidates: Sequence[Candidate],
     failures: Mapping[str, Reason],
     places: Sequence[BuildPlace],
 ) -> bool:
     """Return whether no place of a set has a kernel, rather than that none can be used here."""
-    if wanted.entry is not None:
+    if kernel.entry is not None:
         return False
     lists = any(
         file.kernels
         for place in places
         if place.origin > Origin.USER_BUILD
-        for file in place.files(wanted.module)
+        for file in place.files(kernel.module)
     )
     sources = {
         file.file
         for place in places
         if place.sources
-        for file in place.files(wanted.module)
-        if not _mentions(place.sources, file, wanted.name)
+        for file in place.files(kernel.module)
+        if not place.sources.mentions(file, kernel.name)
     }
     judged = [candidate for candidate in candidates if candidate.build.place not in {"", *sources}]
     return bool(judged or sources) and all(_lacks(candidate, failures, lists) for candidate in judged)
@@ -131,16 +132,6 @@ def is_absent(
 def _lacks(candidate: Candidate, failures: Mapping[str, Reason], lists: bool) -> bool:
     reason = failures.get(candidate.build.place, candidate.reason)
     return reason.kind in {_ABSENT, "not-compiled"} or (lists and candidate.origin > Origin.USER_BUILD)
-
-
-def _mentions(sources: Any, module: Module, name: str) -> bool:
-    """Return whether a source or its headers may have a kernel: its name is in them, or they join words to names."""
-    word = re.compile(rb"\b" + re.escape(plain_name(name).encode()) + rb"\b")
-    try:
-        texts = [module.read(), *sources.included().values()]
-    except Refused:
-        return True
-    return any(b"##" in text or word.search(text) for text in texts)
 
 
 def absent(kernel: str, problem: str) -> Reason:
@@ -265,7 +256,7 @@ def load(
     driver chooses among them. Code that is compiled here is looked up in the kernel cache that `env` names. A warning
     has the reason if a file that the environment names is not used.
     """
-    module_name = request.wanted.module
+    module_name = request.kernel.module
     found = {module.file: (module, place) for place in places for module in place.files(module_name)}
     for candidate in candidates:
         file = candidate.build.place
@@ -274,7 +265,7 @@ def load(
         try:
             kernel = _load(request, candidate, *found[file])
         except (DriverError, Refused) as error:
-            failures[file] = _failure(request.wanted.name, error)
+            failures[file] = _failure(request.kernel.name, error)
             continue
         if kernel is None:
             continue
@@ -292,9 +283,9 @@ def _load(request: Request, candidate: Candidate, module: Module, place: BuildPl
     image = candidate.image
     assert image is not None  # noqa: S101  an image was accepted
     make = implementation(BACKENDS[image.about.loader]).make
-    *others, last = request.wanted.entries(module, candidate.origin) or (None,)
+    *others, last = request.kernel.entries(module, candidate.origin) or (None,)
     if last is None:
-        raise Refused(absent(request.wanted.name, f"{module.file} lists others"))
+        raise Refused(absent(request.kernel.name, f"{module.file} lists others"))
     for entry in others:
         try:
             return make(request._replace(entry=entry), image, module, place)

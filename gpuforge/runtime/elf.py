@@ -191,14 +191,14 @@ class _File:
                 text = texts[name : texts.find(b"\0", name)].decode("utf-8", "replace")
                 yield text, value if section else 0
 
-    def _tables(self, wanted: int) -> Iterator[tuple[int, int, int, int]]:
+    def _tables(self, section_type: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield the place of the symbols of a table and their strings in the file: offset, size, offset, size."""
         sections = self._read(self._shoff, self._shentsize * self._shnum)
         if self._shnum and self._shentsize < 64:
             raise NotReadable("its section headers are damaged")
         rows = [struct.unpack_from("<IIQQQQI", sections, n * self._shentsize) for n in range(self._shnum)]
         for _, kind, _, _, offset, size, link in rows:
-            if kind == wanted and link < len(rows):
+            if kind == section_type and link < len(rows):
                 yield offset, size, rows[link][4], rows[link][5]
 
     def offset(self, address: int) -> int:

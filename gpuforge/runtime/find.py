@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import layout
-from .index import BuildPlace, place_in
 from .layout import BuildUnusable, Lookup, guard, guard_place, home_problem, user_folder, variable
-from .values import HOST_LIBRARY, Image, Origin, Reason, Refused
+from .values import HOST_LIBRARY, BuildPlace, Image, Origin, Reason, Refused, place_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

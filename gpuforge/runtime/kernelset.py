@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Union
 
-    from .backends.cuda.context import Context, Place
-    from .backends.cuda.kernel import Kernel, LoadedKernel
+    from .backends.cuda.kernel import Context, Kernel, LoadedKernel, Place
     from .backends.iree.kernel import IreeKernel
     from .backends.opencl.kernel import OpenClKernel
     from .backends.system import HostKernel
     from .driver import Probe
-    from .index import BuildPlace
-    from .values import Candidate, Origin, Reason
+    from .values import BuildPlace, Candidate, Origin, Reason
 
     AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
 
@@ -134,7 +132,7 @@ class KernelSet:
         driver = None if owner else opened_driver(self._driver)
         if driver is not None:
             try:
-                from .backends.cuda.context import release
+                from .backends.cuda.kernel import release
             except ModuleNotFoundError:  # as in `_context`
                 return
             release(driver, device, context)
@@ -205,8 +203,8 @@ class KernelSet:
             context_handle(context)
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
-        wanted = find(self.name, self.places(), name, module)
-        named = wanted.module
+        named = find(self.name, self.places(), name, module)
+        own_module = named.module
         failures: dict[str, Reason] = {}
         unable = ""
         kernel: AnyKernel | None = None
@@ -219,22 +217,22 @@ class KernelSet:
             except DriverError as error:  # the device is in use, or has no memory left for a context
                 unable = f"GPU {device or 0}: {error}"
             ordinal = cuda_context.ordinal if cuda_context else device or 0
-            judged = self._judged(named, machine, ordinal)
+            judged = self._judged(own_module, machine, ordinal)
             allowed = [c for c in judged if c.origin <= last]
             if owner:
                 allowed = [c for c in allowed if c.image and c.image.about.loader == owner]
             given = cuda_context if device is not None or context is not None else None
             request = Request(
-                *(wanted, machine, cuda_context, ordinal, context, self.env, cache),
-                *(given and given.place, partial(self._elsewhere, name, named, cache)),
+                *(named, machine, cuda_context, ordinal, context, self.env, cache),
+                *(given and given.place, partial(self._elsewhere, name, own_module, cache)),
                 sources=layout.sources(layout.home_of(self._folder), self.name),
             )
             kernel, used = load(request, allowed, self.places(), failures)
             if kernel is not None:
                 break
-        self._note(named, judged, failures, used)
-        if kernel is None and is_absent(wanted, judged, failures, self.places()):
-            raise UnknownKernel("\n".join([wanted.message, *reasons(judged, failures, machine)]))
+        self._note(own_module, judged, failures, used)
+        if kernel is None and is_absent(named, judged, failures, self.places()):
+            raise UnknownKernel("\n".join([named.message, *reasons(judged, failures, machine)]))
         if kernel is None:
             raise KernelUnavailable([unable] if unable else reasons(judged, failures, machine))
         if context is None or owner:

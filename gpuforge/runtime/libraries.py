@@ -9,10 +9,24 @@ from typing import Any, NamedTuple, TypeVar, Union
 from . import builds, document, elf, layout
 from .decide import judge, neighbours
 from .driver import Probe, gpu_disabled, probe, with_cpu
-from .index import BuildPlace, CompiledBy, damaged, image_of, made_by, place_in, unreadable
 from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .process import KernelUnavailable, UnknownKernel
-from .values import HOST_LIBRARY, Build, Candidate, Image, Origin, Reason, Refused
+from .values import (
+    HOST_LIBRARY,
+    Build,
+    BuildPlace,
+    Candidate,
+    CompiledBy,
+    Image,
+    Origin,
+    Reason,
+    Refused,
+    damaged,
+    image_of,
+    made_by,
+    place_in,
+    unreadable,
+)
 from .wheels import Listing, installed, listing, none_installed
 
 _Part = TypeVar("_Part")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -10,19 +11,21 @@ from typing import Any, NamedTuple
 
 from . import document, layout
 from .arch import Arch
-from .backends import backend_of
-from .index import (
+from .backends import BACKENDS, Backend
+from .libraries import Demands, demands_of
+from .placeholders import fill
+from .signature import plain_name
+from .values import (
     BuildPlace,
     CompiledBy,
+    Image,
     Index,
     Module,
+    Refused,
     damaged,
     other_schema,
     unreadable,
 )
-from .libraries import Demands, demands_of
-from .placeholders import fill
-from .values import Image, Refused
 
 SCHEMA = 1
 OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.toolchains.user_compilers.Bound`
@@ -65,6 +68,15 @@ class Sources(NamedTuple):
             file = os.path.join(self.folder, name)
             found[name] = Module(name, name, file, expected, ()).read()
         return found
+
+    def mentions(self, module: Module, name: str) -> bool:
+        """Return whether a source or its headers may have a kernel: its name is in them, or they join words."""
+        word = re.compile(rb"\b" + re.escape(plain_name(name).encode()) + rb"\b")
+        try:
+            texts = [module.read(), *self.included().values()]
+        except Refused:
+            return True
+        return any(b"##" in text or word.search(text) for text in texts)
 
     def spellings(self, module: Module) -> dict[str, bytes]:
         """Return the headers by each name for a module's #include: from the top, and from its own folder."""
@@ -316,3 +328,8 @@ def _accepts(entry: dict[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         if OPERATORS.issuperset(operator for operator, _ in bounds):
             return bounds
     raise document.Damaged("'accepts' is not a list of bounds")
+
+
+def backend_of(family: str) -> Backend | None:
+    """Return the back end that compiles the sources of a family of toolchains at their first use; None without one."""
+    return next((backend for backend in BACKENDS.values() if family and backend.family == family), None)

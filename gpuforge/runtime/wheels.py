@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import document, layout
-from .index import BuildPlace, damaged, place_in, unreadable
-from .values import Origin, Reason
+from .values import BuildPlace, Origin, Reason, damaged, place_in, unreadable
 
 SCHEMA = 1
 

@@ -26,10 +26,9 @@ from gpuforge.runtime.backends.nvrtc import Nvrtc, key_of
 from gpuforge.runtime.backends.system import load
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
-from gpuforge.runtime.index import Module
 from gpuforge.runtime.recipe import Sources
 from gpuforge.runtime.signature import plain_entry
-from gpuforge.runtime.values import KINDS, ImageKind, Reason, Refused
+from gpuforge.runtime.values import KINDS, ImageKind, Module, Reason, Refused
 
 Made = Callable[..., KernelSet]
 

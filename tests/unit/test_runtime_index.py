@@ -15,9 +15,8 @@ import pytest
 from gpuforge import runtime
 from gpuforge.runtime import Image, KernelLibrary, KernelSet, KernelUnavailable, UnknownKernel
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.index import Index
-from gpuforge.runtime.index import read_index as read
-from gpuforge.runtime.values import Refused
+from gpuforge.runtime.values import Index, Refused
+from gpuforge.runtime.values import read_index as read
 
 FATBIN = b"\x50\xed\x55\xba rest"
 MODULE: dict[str, Any] = {

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gpuforge.runtime.backends.cuda.context import Modules
+from gpuforge.runtime.backends.cuda.kernel import Modules
 
 
 class Driver:

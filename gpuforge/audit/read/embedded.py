@@ -62,7 +62,7 @@ def _first(
 
 def _index(data: dict[str, Any]) -> Index:
     """Read an index as the runtime does, which loads nothing from an invalid one; raises Damaged."""
-    from gpuforge.runtime import index, libraries  # noqa: PLC0415  few wheels have kernel sets
+    from gpuforge.runtime import libraries, values  # noqa: PLC0415  few wheels have kernel sets
 
     _check_schema(data)
     files: tuple[ListedFile, ...]
@@ -78,7 +78,7 @@ def _index(data: dict[str, Any]) -> Index:
         )
         return _complete(Index("library", files, demands.abi))
     document.text(data, "kind", "module")
-    modules = (each for same in index.index_of("", data).modules.values() for each in same)
+    modules = (each for same in values.index_of("", data).modules.values() for each in same)
     files = tuple(ListedFile(each.file, each.sha256, tuple(map(_image, each.images))) for each in modules)
     return _complete(Index("module", files, document.text(data, "abi", "")))
 

@@ -23,10 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..arch import Version
     from ..driver import Probe
-    from ..index import BuildPlace, Module, Wanted
-    from ..values import Build, Image
-    from .cuda.context import Context, Place
-    from .cuda.kernel import LoadedKernel
+    from ..values import Build, BuildPlace, Image, KernelName, Module
+    from .cuda.kernel import Context, LoadedKernel, Place
 
 
 class Backend(NamedTuple):
@@ -56,11 +54,6 @@ _TABLE = (  # in the order in which they look at the machine
 BACKENDS = {backend.loader: backend for backend in _TABLE}
 
 
-def backend_of(family: str) -> Backend | None:
-    """Return the back end that compiles the sources of a family of toolchains at their first use; None without one."""
-    return next((backend for backend in BACKENDS.values() if family and backend.family == family), None)
-
-
 def owner_of(context: Any) -> str:
     package = type(context).__module__.partition(".")[0]
     return next((loader for loader, backend in BACKENDS.items() if backend.contexts == package), "")
@@ -73,11 +66,6 @@ def implementation(backend: Backend) -> Any:
         if error.name != f"{__name__}.{backend.folder}":
             raise
         return _LeftOut()
-
-
-def ahead(backend: Backend) -> Any:
-    """Return the part for `compile`: `find` a toolchain's compiler, `prepare` sources in the cache (`into_cache`)."""
-    return import_module(f".{backend.folder}.ahead", __name__)
 
 
 class Here(NamedTuple):
@@ -114,7 +102,7 @@ class Request(NamedTuple):
     for another place.
     """
 
-    wanted: Wanted
+    kernel: KernelName
     machine: Probe
     context: Context | None
     device: int

@@ -38,7 +38,7 @@ from ..values import Build, CpuLevel, Image, Reason, Refused, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..index import BuildPlace, Module
+    from ..values import BuildPlace, Module
     from . import Here, Request
 
 

@@ -65,7 +65,7 @@ static char *gpuf_driver_words(void *handle, const char *call, int code, const c
     GPUF_FUNCTION(gpuf_call_code, text_of, handle, "cuGetErrorString");
     for (n = 0; n < sizeof gpuf_advice / sizeof *gpuf_advice; ++n)
         if (gpuf_advice[n].code == code)
-            name = gpuf_advice[n].name, advice = gpuf_advice[n].advice;
+            advice = gpuf_advice[n].advice;
     if (name_of && name_of(code, &text) == 0 && text && *text)
         name = text;
     text = NULL;

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .. import layout
 from ..arch import Arch
-from ..backends import Backend, ahead, backend_of
+from ..backends import Backend
 from ..builds import ACTIVE, BuildsFolder, UserBuild, former, recorded
 from ..decide import named
 from ..driver import Probe, gpu_disabled, probe
@@ -23,13 +23,14 @@ from ..kernelset import KernelSet
 from ..layout import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
 from ..libraries import candidates, is_program, place_of
 from ..process import KernelUnavailable
-from ..recipe import Recipe, UserToolchain
+from ..recipe import Recipe, UserToolchain, backend_of
 from ..values import Candidate, Origin
 from . import activation, modules
 from .activation import remove_leftovers
 from .compilers import Absent, CompileInputs, Compiler, Find, find, how_to_install, select
 from .execute import FAILED, INTERRUPTED, MISSING, USAGE, Interrupted, Stopped, interruptible, uninterrupted
 from .invoke import invoke, recipes
+from .modules import ahead
 
 
 def library_in_use(lookup: Lookup) -> Candidate | None:

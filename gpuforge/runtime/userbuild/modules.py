@@ -6,20 +6,26 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from .. import index, layout
-from ..backends import ahead, backend_of
+from .. import layout, values
+from ..backends import Backend
 from ..driver import NoDriver, open_driver
 from ..process import DriverError
-from ..recipe import Recipe, UserToolchain
+from ..recipe import Recipe, UserToolchain, backend_of
 from . import compilers
 from .compilers import Absent, CompileInputs, Compiler, LibraryCompiler
 from .execute import USAGE, Stopped
 from .invoke import invoke
 
 FOLDER = "modules"  # the output for a GPU: an index.json and the images
+
+
+def ahead(backend: Backend) -> Any:
+    """Return the part for `compile`: `find` a toolchain's compiler, `prepare` sources in the cache (`into_cache`)."""
+    return import_module(f"..backends.{backend.folder}.ahead", __package__)
 
 
 def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Compiler | Absent:
@@ -76,7 +82,7 @@ def make(
     for module in modules:
         module["images"] = [{"kind": "cubin", "arch": compiler.target(here.arch).sm}]
     content = {
-        "schema": index.SCHEMA,
+        "schema": values.SCHEMA,
         "name": recipe.name,
         "kind": "module",
         "toolchain": {"family": compiler.family, "version": compiler.version},
@@ -89,7 +95,7 @@ def make(
 
 def check(made: Path) -> None:
     """Raise Stopped unless the driver loads each image."""
-    from ..backends.cuda.context import primary_context
+    from ..backends.cuda.kernel import primary_context
 
     opened = open_driver()
     if isinstance(opened, NoDriver):

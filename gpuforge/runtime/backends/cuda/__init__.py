@@ -8,12 +8,10 @@ from typing import Any
 from ...arch import Arch, is_exact
 from ...decide import gpu_refusal
 from ...driver import NoDriver, Probe, open_driver
-from ...index import BuildPlace, Module
 from ...signature import Parameter
-from ...values import Build, Image, Reason, Verdict, dotted
+from ...values import Build, BuildPlace, Image, Module, Reason, Verdict, dotted
 from .. import Here, Request, owner_of
-from .context import Context, Function, current_place, given_context, primary_context
-from .kernel import Kernel, LoadedKernel
+from .kernel import Context, Function, Kernel, LoadedKernel, current_place, given_context, primary_context
 
 
 def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:

@@ -14,9 +14,9 @@ from ctypes import byref, c_size_t, c_void_p
 from ...arch import Arch
 from ...cache import CacheKey, KernelCache
 from ...driver import driver_release, log_options
-from ...index import Module
 from ...process import DriverError
-from .context import Context, Function
+from ...values import Module
+from .kernel import Context, Function
 
 _NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND: the module has no kernel of that name
 _PTX, _FATBIN = 1, 2  # CUjitInputType

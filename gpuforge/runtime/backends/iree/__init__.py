@@ -13,7 +13,7 @@ from .devices import devices_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...index import BuildPlace, Module
+    from ...values import BuildPlace, Module
     from .. import Here, Request
     from .kernel import IreeKernel
 

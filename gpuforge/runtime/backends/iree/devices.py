@@ -15,7 +15,7 @@ from ...values import KINDS, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...index import BuildPlace
+    from ...values import BuildPlace
 
 
 IREE = Table(

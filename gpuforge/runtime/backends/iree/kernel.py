@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...index import Module
 from ...signature import (
     FREED,
     HostArray,
@@ -22,7 +21,7 @@ from ...signature import (
     stream_handle,
     target_of,
 )
-from ...values import KINDS, Reason, Refused
+from ...values import KINDS, Module, Reason, Refused
 from .devices import failure, opened
 
 DECLARATION = "iree.abi.declaration"

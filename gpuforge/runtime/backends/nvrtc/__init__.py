@@ -21,16 +21,15 @@ from ...arch import Arch, binary_mismatch
 from ...cache import CacheKey, KernelCache
 from ...decide import driver_refusal
 from ...driver import Attempt, Probe, Table, bind, patience
-from ...index import Module
 from ...recipe import Sources
-from ...values import Build, Image, Reason, Refused, Verdict, dotted
+from ...values import Build, Image, Module, Reason, Refused, Verdict, dotted
 from ..cuda import kernel_of
 from ..cuda.jit import kept_function
 from ..cuda.kernel import Kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...index import BuildPlace, Module
+    from ...values import BuildPlace, Module
     from .. import Here, Request
 
 

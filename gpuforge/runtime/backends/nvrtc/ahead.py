@@ -7,12 +7,11 @@ from pathlib import Path
 
 from ...arch import Arch
 from ...cache import KernelCache
-from ...index import Module
 from ...recipe import Recipe, UserToolchain
 from ...userbuild import compilers
 from ...userbuild.compilers import Absent, CompileInputs, LibraryCompiler
 from ...userbuild.execute import Stopped
-from ...values import Refused
+from ...values import Module, Refused
 from .. import nvrtc
 from . import Nvrtc
 

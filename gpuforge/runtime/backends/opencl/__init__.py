@@ -13,7 +13,7 @@ from .. import owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...index import BuildPlace, Module
+    from ...values import BuildPlace, Module
     from .. import Here, Request
     from .devices import OpenClDevice
     from .kernel import OpenClKernel

@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...cache import CacheKey, KernelCache
-from ...index import Module
 from ...recipe import Sources
-from ...values import Reason, Refused
+from ...values import Module, Reason, Refused
 from .devices import Needs, find
 from .errors import failure
 from .kernel import OpenClContext, OpenClKernel, context_of, given_context
