@@ -171,3 +171,26 @@ def test_beside_jax(tmp_path: Path, cache: Path) -> None:
         " ".join(again.stdout.split()),
     )
     assert "jax[cuda12]" not in again.stdout, "it names another major"
+
+
+@pytest.mark.parametrize(
+    ("linkage", "beside", "rule", "named"),
+    [
+        ("bundle", "jax[cuda13]", "GF102", "libcudart.so.13"),
+        ("pip", "torch==2.8.0", "GF104", "libcudart.so.12"),
+    ],
+)
+def test_a_second_libcudart_or_cuda_major_beside_it_stops_the_build(
+    tmp_path: Path, cache: Path, linkage: str, beside: str, rule: str, named: str
+) -> None:
+    """NVIDIA's own wheels, of PyPI."""
+    folder = shutil.copytree(DEVICES, tmp_path / "devices")
+    edit(folder, ('linkage = "pip"', f'linkage = "{linkage}"'))
+    with (folder / "gpuforge.toml").open("a") as manifest:
+        manifest.write(f'\n[audit]\nbeside = ["{beside}"]\n')
+    out = tmp_path / "dist"
+    done = gpuforge("build", folder, "--cuda", "13", "--python", PYTHON, "-o", out, cache=cache)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"the audit found errors: {rule}" in done.stderr
+    assert named in done.stderr
+    assert not list(out.glob("*.whl"))
