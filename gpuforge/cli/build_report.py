@@ -295,8 +295,8 @@ def trial_data(test: TrialResult) -> dict[str, Any]:
     return {**data["installs"][-1], **data, **ran}
 
 
-def show_wheel(wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
-    """Print one wheel with the tests of all its cells."""
+def show_wheel(wheels: Sequence[BuiltWheel], images: Sequence[str], *, gpu: bool) -> None:
+    """Print one wheel with the tests of all its cells; `gpu`: they saw the machine's GPUs."""
     wheel = wheels[0]
     line(str(wheel.path), bold=True)
     line(f"  {size_in_words(wheel.size)}")
@@ -304,7 +304,7 @@ def show_wheel(wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
     for proved in wheel.report.get("proved", []):
         _good(proved)
     for test in (test for each in wheels for test in each.tests):
-        for text in words_of_test(test):
+        for text in words_of_test(test, gpu=gpu):
             _good(text)
         for text in gaps_of_test(test):
             _warning(text)
@@ -380,8 +380,9 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     wheels: dict[Path, list[BuiltWheel]] = {}
     for wheel in result.wheels:
         wheels.setdefault(wheel.path, []).append(wheel)
+    gpu = any(action.gpu for action in result.plan.actions)
     for same in wheels.values():
-        show_wheel(same, images)
+        show_wheel(same, images, gpu=gpu)
     _show_left_out(result.selection)
     _show_missing(result)
     ran = [r for r in result.outcome.results.values() if r.state in RAN]

@@ -34,7 +34,7 @@ from gpuforge.cli.options import FOLDER, PATH, Call, pass_call
 from gpuforge.cli.terminal import result
 from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 from gpuforge.diagnostics import Diagnostic
-from gpuforge.errors import MissingError, UsageError
+from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.package import variants
 from gpuforge.wheel import filename, metadata, simple_index
 from gpuforge.wheel.archive import Archive
@@ -174,7 +174,12 @@ def _judged(
         with Archive(path) as archive:
             text = metadata.of_archive(archive)
         problems += _labels(path.name, each)
-        found.append(_wheel(path, each, text))
+        try:
+            found.append(_wheel(path, each, text))
+        except ActionError as error:
+            problems += (
+                Diagnostic(f"{path.name}: {one.message}", hint=one.hint) for one in error.diagnostics
+            )
     return found, problems
 
 

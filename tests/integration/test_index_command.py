@@ -199,6 +199,20 @@ def test_a_wrong_list_of_assets_is_one_message(
     assert not (tmp_path / "site").exists()
 
 
+def test_a_requirement_that_is_not_valid_hides_no_other_wheel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, "bad-1.0", requires=(f"x; {'(' * 200}python_version > '3'",))
+    make(tmp_path, "demo_cu12-1.0")
+    lost = elf(needed=["libcufft.so.11", "libc.so.6"])
+    wheel(tmp_path, {"lost/_core.so": lost}, name="lost-1.0-py3-none-manylinux_2_17_x86_64.whl")
+    assert main.run(["index", str(tmp_path), "-o", str(tmp_path / "site")]) == 2
+    told = capsys.readouterr().err
+    assert f"bad-1.0-{TAGS}.whl: METADATA has a Requires-Dist that is not valid" in told
+    assert "GF201" in told
+    assert not (tmp_path / "site" / "all").exists()
+
+
 def test_two_files_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [str(make(tmp_path / folder, "demo-1.0")) for folder in ("a", "b")]
     assert main.run(["index", *given, "-o", str(tmp_path / "site")]) == 2
