@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builds import CELL, DEVICES, PYTHON, gpuforge
+from builds import CELL, DEVICES, GPUFORGE, PYTHON, run
 
 pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.xdist_group("build")]
 
@@ -27,7 +27,9 @@ class Project:
 
     def build(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         options = ("--cuda", 13, "--python", PYTHON, "-o", self.folder / "dist", *arguments)
-        return gpuforge("build", self.folder, *options, cache=self.cache)
+        return run(  # the project's own tracebacks are shown
+            GPUFORGE, "build", self.folder, *options, GPUFORGE_CACHE_DIR=self.cache
+        )
 
     @property
     def wheels(self) -> list[str]:
