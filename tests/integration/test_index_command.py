@@ -159,6 +159,8 @@ def test_what_would_mislead_is_refused_and_nothing_is_written(
 def test_a_wheel_that_takes_too_long_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if len([*Path("/proc/self/task").iterdir()]) > 3:
+        pytest.skip("it forks this process, which has threads of other tests (dask's)")
     monkeypatch.setattr(bounded, "CPU_SECONDS", 1.0)
     monkeypatch.setattr(bounded, "LEAST_CPU_SECONDS", 0.1)
 
