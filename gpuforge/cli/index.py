@@ -134,18 +134,18 @@ def _bounded(wheels: Sequence[Path], accepted: Sequence[Ignore], call: Call) -> 
     """Audit the wheels in a process with the limits of `gpuforge audit`."""
     if not wheels or not call.limited:
         return _judged(wheels, accepted)
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as answer:
 
         def work(watched: bounded.Watched) -> int:
-            told.seek(0)
-            pickle.dump(_judged(wheels, accepted, watched), told)
-            told.flush()
+            answer.seek(0)
+            pickle.dump(_judged(wheels, accepted, watched), answer)
+            answer.flush()
             return 0
 
         if bounded.run(work):
             raise UsageError.of("the wheels were not judged", hint="name fewer wheels at once")
-        told.seek(0)
-        judged: _Judged = pickle.load(told)  # noqa: S301  of this program's own child
+        answer.seek(0)
+        judged: _Judged = pickle.load(answer)  # noqa: S301  of this program's own child
         return judged
 
 

@@ -179,13 +179,15 @@ def command(
     made = planned(path, choice, machine, lambda file: places(file, images, machine), call.environ)
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
-    selection, few = made.selection, event == "pull-request"
-    cells = [*{cell.cuda: cell for cell in selection.cells}.values()] if few else selection.cells
+    selection, reduced = made.selection, event == "pull-request"
+    cells = [*{cell.cuda: cell for cell in selection.cells}.values()] if reduced else selection.cells
     jobs = [job(made, path, item, options) for item in cells]
     wheels = {each["cell"]: each["distributions"][0] for each in jobs}
-    further = test_jobs(made, path, cells, wheels, few=few)
-    if form == "table":
-        (test_table(further) if tests else table(jobs, selection))
+    further = test_jobs(made, path, cells, wheels, reduced=reduced)
+    if form == "table" and tests:
+        test_table(further)
+    elif form == "table":
+        table(jobs, selection)
     elif form == "json":
         data = {
             "schema": 1,

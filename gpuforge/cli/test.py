@@ -119,8 +119,8 @@ def _at(file: ManifestFile, axis: tuple[str, ...]) -> ManifestFile:
     """Return the manifest with these values of its axes ("torch=2.11"), and the first of each other axis."""
     from gpuforge.manifest.axes import points
 
-    wanted = {tuple(each.split("=", 1)) for each in axis}
-    found = next((point for point in points(file.data) if wanted <= {*point.values}), None)
+    chosen = {tuple(each.split("=", 1)) for each in axis}
+    found = next((point for point in points(file.data) if chosen <= {*point.values}), None)
     if found is None:
         raise UsageError.of(
             f"--axis {', '.join(axis)}: the manifest has no such combination",

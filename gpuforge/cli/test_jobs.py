@@ -24,22 +24,22 @@ _RUNS_GPUFORGE = "3.12"  # a Python that every wheel for all Pythons can be test
 
 
 def test_jobs(
-    made: Planned, path: Path, cells: Sequence[Cell], distribution: dict[str, str], *, few: bool
+    made: Planned, path: Path, cells: Sequence[Cell], distribution: dict[str, str], *, reduced: bool
 ) -> list[dict[str, Any]]:
     """Return the test jobs of some cells; those without a GPU name no runner.
 
-    `distribution` has the name of each cell's wheel, by the cell's id. With `few`, only the first test of each cell,
+    `distribution` has each wheel's name, by the cell's id. With `reduced`, only the first test of each cell,
     and none on a GPU.
     """
     file = made.file
-    runners = () if few else file.manifest.test.matrix.gpu
+    runners = () if reduced else file.manifest.test.matrix.gpu
     found = []
     for cell in cells:
         for point in cell.points:
             tests = [*_tests(file, cell)]
             where = f"-{point.label}" if len(cell.points) > 1 else ""
             words = _command(file, path, cell, point, distribution[cell.id])
-            for name, options in tests[:1] if few else tests:
+            for name, options in tests[:1] if reduced else tests:
                 found.append(_job(cell, f"{cell.id}{where}-{name}", [*words, *options]))
             for runner in runners:
                 if not too_old(runner, cell):

@@ -112,7 +112,7 @@ def lay_out(toolchain: Toolchain, root: Path, machine: Probe) -> Case:
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
     embed.kernel_sets(site, "demo", packed)
-    return Case(root, "demo", (), {"GPUFORGE_KERNEL_HOME": f"{root}/builds"}, machine, {})
+    return Case(root, "demo", (), {"GPUFORGE_KERNEL_HOME": f"{root}/builds"}, machine)
 
 
 def _recipe(toolchain: Toolchain, work: Path) -> Path:
