@@ -34,7 +34,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-# Unit tests without those that wait, start programs, compile, or read much (the mark `thorough`): 40 s on two
+# Unit tests without those that wait, start programs, compile, or read much (the mark `thorough`): 54 s on two
 # cores. Python and pytest may keep what they compile: where the environment forbids it, each worker takes 7 s longer.
 quick: $(VENV)/.installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit -n $(WORKERS) --dist loadgroup -m "not thorough" --hypothesis-profile=quick

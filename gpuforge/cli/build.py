@@ -110,7 +110,9 @@ class Options(Choice):
 @click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")
 @allow_missing
 @click.option(
-    "--keep-failed", is_flag=True, help="Move the working directories of failed actions to DIST/.failed."
+    "--keep-failed",
+    is_flag=True,
+    help="Move the working directories of failed actions to DIST/.failed, unless a worker of --scheduler has them.",
 )
 @click.option("--dry-run", is_flag=True, help="Show cells and actions; run nothing.")
 @click.option("--explain", is_flag=True, help="Show for each action why it runs or is reused.")
