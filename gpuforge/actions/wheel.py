@@ -19,6 +19,7 @@ from gpuforge.cuda import releases
 from gpuforge.cuda.choices import Linkage, Requires
 from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import major_of
+from gpuforge.manifest.axes import Values
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import CudaVersion
 from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
@@ -340,6 +341,7 @@ class VariantWheel(Step[P]):
     report: P | None = None  # of the wheel's audit, which must have ended well
     cuda: str
     gpus: tuple[str, ...] = ()
+    axes: Values = ()  # releases of packages that it was built for: ("torch", "2.11")
 
     def run(self: VariantWheel[Path], at: Workdir) -> None:
         """Write the wheel."""
@@ -347,10 +349,12 @@ class VariantWheel(Step[P]):
         from gpuforge.actions.write_wheel import epoch
         from gpuforge.package import variants
 
-        content = variants.describe(self.cuda, self.gpus)
+        content = variants.describe(self.cuda, self.gpus, self.axes)
         made = variants.make(one_wheel(self.wheel), at.output("wheel"), content, epoch=epoch())
-        for name, values in content["variants"][variants.label(self.cuda)][variants.NAMESPACE].items():
-            print(f"{variants.NAMESPACE} :: {name} :: {' or '.join(values)}")
+        (properties,) = content["variants"].values()
+        for namespace, features in properties.items():
+            for name, values in features.items():
+                print(f"{namespace} :: {name} :: {' or '.join(values)}")
         print(made.name)
 
 
@@ -359,7 +363,7 @@ def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: A
     cuda_version = context.file.manifest.cuda.versions[cell.cuda]
     gpus = variant_gpus(cuda_version.targets)
     return context.add_step(
-        VariantWheel[Handle](wheel=wheel, report=report, cuda=cell.toolkit, gpus=gpus),
+        VariantWheel[Handle](wheel=wheel, report=report, cuda=cell.toolkit, gpus=gpus, axes=cell.axes),
         context.machine.at(cell),
         id=f"{cell.id}/variant",
         kind="package",

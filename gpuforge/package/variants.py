@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from gpuforge import disk
 from gpuforge.errors import ActionError, MalformedError
@@ -27,6 +27,7 @@ from gpuforge.wheel.filename import WheelName
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"
 NAMESPACE = "nvidia"
+ABI_NAMESPACE = "abi_dependency"  # the installer itself is its provider: "2.11" of torch fits torch==2.11.*
 # The plugin that reads the machine's properties for an installer. uv has its own copy under these names and fetches
 # nothing. A version bound that excludes uv's copy makes uv skip the variant, so there is none.
 PROVIDER = {
@@ -36,19 +37,24 @@ PROVIDER = {
 _NAME = re.compile(r"(?P<wheel>.+)-(?P<label>[0-9a-z_.]+)\.whl")
 
 
-def label(cuda: str) -> str:
-    """Return the label of the variant for the toolkit `cuda` ("13.0"): one for each toolkit of a manifest."""
-    return f"cu{cuda}"
+def label(cuda: str, axes: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the label of the variant for the toolkit `cuda` ("13.0") and values of axes: "cu13.0_torch2.11"."""
+    return re.sub(
+        "[^0-9a-z_.]", "_", "_".join([f"cu{cuda}", *(f"{name}{value}" for name, value in axes)]).lower()
+    )
 
 
-def describe(cuda: str, gpus: Sequence[str]) -> dict[str, Any]:
+def describe(cuda: str, gpus: Sequence[str], axes: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
     """Return the content of `variant.json` for the toolkit `cuda` and the `gpus` ("90_real") of the wheel.
 
     The driver must be as new as the toolkit: then everything in the wheel runs, PTX included. Without `gpus`, as for a
-    wheel without GPU code, any GPU matches.
+    wheel without GPU code, any GPU matches. `axes` are the releases that it was built for ("torch", "2.11").
     """
     properties = {"cuda_version_lower_bound": [cuda]} | ({"sm_arch": list(gpus)} if gpus else {})
-    return _content({label(cuda): {NAMESPACE: properties}})
+    built_for = {canonicalize_name(name).replace("-", "_"): [value] for name, value in axes}
+    return _content(
+        {label(cuda, axes): {NAMESPACE: properties} | ({ABI_NAMESPACE: built_for} if built_for else {})}
+    )
 
 
 def make(wheel: Path, output: Path, content: Mapping[str, Any], *, epoch: int | None) -> Path:
@@ -110,10 +116,13 @@ def release_of(file_name: str) -> str | None:
 
 
 def _content(variants: Mapping[str, Any]) -> dict[str, Any]:
+    providers: dict[str, Any] = {NAMESPACE: PROVIDER}
+    if any(ABI_NAMESPACE in each for each in variants.values()):
+        providers[ABI_NAMESPACE] = {"builtin": ABI_NAMESPACE}
     return {
         "$schema": SCHEMA,
-        "default-priorities": {"namespace": [NAMESPACE]},
-        "providers": {NAMESPACE: PROVIDER},
+        "default-priorities": {"namespace": [*providers]},
+        "providers": providers,
         "variants": dict(variants),
     }
 

@@ -21,6 +21,7 @@ from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.axes import Point
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
+from gpuforge.package import variants
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.recipe import label_of, of_modules, wrong_objects, wrong_targets
 from gpuforge.plan.site import Machine, host_toolchain
@@ -42,6 +43,7 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
         *_same_wheels(file, cells),
         *impossible_pairs(file, cells),
         *_narrowed_variants(file, cells),
+        *_variants_of_axes(file, cells),
     ]
     if problems:
         raise UsageError.all_of(problems)
@@ -216,6 +218,28 @@ def _named_for_others(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Dia
     yield from (Diagnostic(each.message, place, each.hint) for each in problems.values())
 
 
+_ABI_VALUE = re.compile(r"\d+(\.\d+){0,2}")
+
+
+def _variants_of_axes(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
+    """Yield each axis of variant wheels by which no installer can choose: only releases of packages are known to it."""
+    wrong: dict[str, str] = {}
+    for cell in (cell for cell in cells if cell.naming == "variant" and cell.axes):
+        own = file.at(cell.point).manifest
+        lines = (*own.build.requires, *own.wheel.requires)
+        packages = {canonicalize_name(Requirement(line).name) for line in lines}
+        for name, value in cell.axes:
+            if canonicalize_name(name) not in packages or not _ABI_VALUE.fullmatch(value):
+                wrong.setdefault(name, value)
+    for name, value in wrong.items():
+        yield Diagnostic(
+            f'naming = ["variant"] tells {name}{value} apart by `abi_dependency`, which is for releases only',
+            file.place("axes", name),
+            f'give the axis the name of a package in [build] requires, and values such as "2.11"; or let one wheel '
+            f'serve all values: [wheel] spans = ["{name}"]',
+        )
+
+
 def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
     """Yield each pair of cells whose wheels would have one file name."""
     seen: dict[tuple[str, ...], Cell] = {}
@@ -223,7 +247,8 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         named = cell.naming != "plain" or kernels_wheels.is_split(file.manifest)
         own = file.at(cell.point).manifest
         label = "" if not named else f"{cell.naming} {major_of(cell.toolkit)}"
-        label = label_of(own, cell) if cell.naming == "local" else label
+        if cell.naming in {"local", "variant"}:
+            label = label_of(own, cell) if cell.naming == "local" else variants.label(cell.toolkit, cell.axes)
         name = canonicalize_name(own.package.name)
         other = seen.setdefault((name, cell.python, cell.machine, label), cell)
         if other is cell:
@@ -234,8 +259,8 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         if other.axes != cell.axes:
             axis = next(one for one, two in zip(cell.axes, other.axes, strict=True) if one != two)[0]
             apart = (
-                f'name them apart: naming = ["local"] puts {axis} into the version, and {{{axis}}} in [package] '
-                f'name into the name; or let one wheel serve all values: spans = ["{axis}"]'
+                f'name them apart: naming = ["local"] or ["variant"] puts {axis} into the file name, and '
+                f'{{{axis}}} in [package] name into the name; or let one wheel serve all values: spans = ["{axis}"]'
             )
         yield Diagnostic(
             f"the wheels of {other.id} and {cell.id} would have the same file name",

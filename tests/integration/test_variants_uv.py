@@ -21,6 +21,7 @@ from toolkit_samples import Server, serving
 from gpuforge.actions.wheel import VariantWheel, variant_gpus
 from gpuforge.cli.dist import put_index
 from gpuforge.cuda.targets import targets
+from gpuforge.package import variants
 from gpuforge.plan.action import Workdir
 from gpuforge.wheel import unpacked
 
@@ -157,3 +158,17 @@ def test_without_the_index_or_its_providers_no_variant_is_chosen(
     assert not site.is_file() or site.read_text() == "plain"
     if change == "no providers":
         assert "Variant providers must match the namespaces" in done.stderr
+
+
+def test_uv_has_no_provider_for_releases_of_torch_yet_and_takes_the_plain_wheel(
+    dist: Path, install: Callable[..., Any], tmp_path: Path
+) -> None:
+    for path in dist.glob("*-cu*.whl"):
+        path.unlink()
+    for torch in ("2.10", "2.11"):
+        content = variants.describe("13.0", ["90_real"], [("torch", torch)])
+        variants.make(plain(tmp_path / torch, torch), dist, content, epoch=0)
+    put_index(dist, [path.name for path in dist.iterdir()])
+    done = install(("13.0", "9.0"), "--no-index", f"--find-links={dist}")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "demo.py").read_text() == "plain"

@@ -11,6 +11,8 @@ import jsonschema
 import pytest
 from variantlib.constants import VALIDATION_WHEEL_NAME_REGEX
 from variantlib.errors import ValidationError
+from variantlib.models.variant import VariantProperty
+from variantlib.resolver.lib import sort_and_filter_supported_variants
 from variantlib.variant_dist_info import VariantDistInfo
 from variantlib.variants_json import VariantsJson
 
@@ -45,9 +47,10 @@ RULES: dict[str, Any] = {
             "propertyNames": WORD,
             "additionalProperties": {
                 "type": "object",
-                "required": ["requires"],
+                "oneOf": [{"required": ["requires"]}, {"required": ["builtin"]}],
                 "additionalProperties": False,
                 "properties": {
+                    "builtin": {"type": "string"},
                     "plugin-api": {"type": "string", "pattern": r"^[\w.]+( *: *[\w.]+)?$"},
                     "optional": {"type": "boolean"},
                     "requires": {
@@ -65,7 +68,7 @@ RULES: dict[str, Any] = {
             "propertyNames": VALUE,
             "additionalProperties": {
                 "type": "object",
-                "propertyNames": {"enum": ["nvidia"]},
+                "propertyNames": {"enum": ["nvidia", "abi_dependency"]},
                 "additionalProperties": {
                     "type": "object",
                     "propertyNames": WORD,
@@ -134,6 +137,26 @@ def test_variantlib_reads_the_name_and_the_properties(tmp_path: Path) -> None:
     assert provider[0] == "nvidia"
     assert provider[1].requires == ["nvidia-variant-provider"]
     assert provider[1].object_reference == "nvidia_variant_provider.plugin:NvidiaVariantPlugin"
+
+
+def test_variantlib_chooses_the_wheel_for_the_torch_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = [(("torch", "2.10"),), (("torch", "2.11"), ("flash-attn", "3"))]
+    found = [variants.describe("13.0", ["90_real"], each) for each in releases]
+    for each in found:
+        jsonschema.validate(each, RULES)
+    both = {**found[0], "variants": found[0]["variants"] | found[1]["variants"]}
+    listed = VariantsJson(both).variants
+    assert set(listed) == {"cu13.0_torch2.10", "cu13.0_torch2.11_flash_attn3"}
+    machine = [("cuda_version_lower_bound", "13.0"), ("sm_arch", "90_real")]
+    properties = [VariantProperty("nvidia", *each) for each in machine]
+    for torch, label in {
+        "2.10.1": "cu13.0_torch2.10",
+        "2.11": "cu13.0_torch2.11_flash_attn3",
+        "2.12": "null",
+    }.items():
+        monkeypatch.setenv("VARIANT_ABI_DEPENDENCY", f"torch=={torch},flash-attn==3.1")
+        chosen = sort_and_filter_supported_variants([*listed.values()], properties, ["nvidia"])
+        assert chosen[0].label == label
 
 
 def test_a_wheel_without_gpu_code_requires_only_a_driver() -> None:

@@ -234,7 +234,7 @@ def test_what_may_fit_the_toolkit_is_not_refused(
 def test_wheels_of_two_values_need_two_names(recipe: LoadRecipe, machine: Machine) -> None:
     with pytest.raises(UsageError, match="would have the same file name") as caught:
         plan_of(recipe(OLD, NEW, ONE, add=AXES), machine)
-    assert 'naming = ["local"] puts torch into the version' in str(caught.value)
+    assert 'naming = ["local"] or ["variant"] puts torch into the file name' in str(caught.value)
     local = recipe(OLD, NEW, ONE, add=AXES + '[wheel]\nnaming = ["local"]\n')
     assert labels(plan_of(local, machine)) == ["cu12.torch2.10", "cu13.torch2.11", "cu13.torch2.15"]
 
@@ -255,6 +255,22 @@ def test_a_label_of_the_maintainers_own_is_appended_to_the_version(
         recipe(OLD, NEW, ONE, add=named.replace("{0}", "{cuda}torch{torch}"))
     with pytest.raises(UsageError, match="naming does not have it"):
         recipe(ONE, add='\n[wheel]\nlabel = "cu{cuda-short}"\n')
+
+
+def test_a_variant_has_the_axes_that_are_releases_of_packages(recipe: LoadRecipe, machine: Machine) -> None:
+    named = AXES + '[wheel]\nnaming = ["variant"]\n'
+    plan = plan_of(recipe(OLD, NEW, ONE, add=named), machine)
+    assert [each["axes"] for each in requests(plan, "wheel.VariantWheel").values()] == [
+        [["torch", "2.10"]],
+        [["torch", "2.11"]],
+        [["torch", "2.15"]],
+    ]
+    one_for_all = plan_of(recipe(OLD, NEW, ONE, add=AXES + SPANS + 'naming = ["variant"]\n'), machine)
+    assert [each["axes"] for each in requests(one_for_all, "wheel.VariantWheel").values()] == [[], []]
+    other = '\n[axes]\nblas = ["1", "2"]\n[build]\nenv = { BLAS = "{blas}" }\n[wheel]\nnaming = ["variant"]\n'
+    with pytest.raises(UsageError, match="which is for releases only") as caught:
+        plan_of(recipe(ONE, add=other), machine)
+    assert '[wheel] spans = ["blas"]' in str(caught.value)
 
 
 def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> None:
