@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -59,7 +60,8 @@ def reported(work: Callable[[], Mapping[str, Any] | None], result: Path | None) 
         error, status = Diagnostic(message, hint="this is a bug: report it"), INTERNAL
     with suppress(OSError):  # the disk of the log or of the result may be full
         if result:
-            StepResult(error, counts, notes).write(result)
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10  # getrusage(2): in KiB
+            StepResult(error, counts, notes, peak).write(result)
         sys.stdout.flush()
     if error:
         sys.stderr.write(f"error: {error}\n")

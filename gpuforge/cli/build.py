@@ -43,7 +43,7 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 
 # Options that only some runners support, with their parameters.
-_FOR_RUNNERS = (("image", "images"), ("memory", "memory"), ("scheduler", "scheduler"), ("timeout", "timeout"))
+_FOR_RUNNERS = (("image", "images"), ("scheduler", "scheduler"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,11 @@ class Options(Choice):
 )
 @images
 @click.option(
-    "--memory", type=SIZE, default=None, metavar="SIZE", help='Memory limit of each container: "8 GB".'
+    "--memory",
+    type=SIZE,
+    default=None,
+    metavar="SIZE",
+    help='What compilers may take together ("8 GB"; default: this machine\'s memory), or the limit of each container.',
 )
 @click.option(
     "--timeout",
@@ -165,7 +169,7 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
     else:
         show_result(result, images=made.file.manifest.wheel.image, explain=options.explain)
     if outcome.interrupted and options.deadline:
-        say("note: stopped by --deadline: the same command goes on from what is finished")
+        say(f"note: stopped by --deadline: the same command goes on from what is in {call.cache}")
     for note in plan.notes if wheels else ():
         say(f"note: {note}")
     missing = missing_status(selection, allowed=options.allow_missing)
@@ -245,6 +249,7 @@ def _run(
             project=str(made.file.path),
             targets=made.plan.targets,
             seconds=options.deadline,
+            memory=options.memory if not made.sites else None,
         )
 
 

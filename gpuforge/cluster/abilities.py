@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from gpuforge import digest
 from gpuforge.containers.container import gpus
 from gpuforge.containers.engine import connect
 from gpuforge.errors import MissingError
+from gpuforge.execute.slots import machine_memory
 from gpuforge.plan import programs
 from gpuforge.plan.action import Action
 
@@ -72,7 +72,7 @@ def machine() -> Ability:
 
 def of_this_machine() -> dict[Ability, float]:
     """Return the abilities of a worker on this machine."""
-    found: dict[Ability, float] = {identity(): 1, machine(): 1, MEMORY: _memory()}
+    found: dict[Ability, float] = {identity(): 1, machine(): 1, MEMORY: machine_memory()}
     try:
         with closing(connect()):
             found[CONTAINERS] = 1
@@ -81,10 +81,6 @@ def of_this_machine() -> dict[Ability, float]:
     if count := gpus():
         found[GPUS] = count
     return found
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def needed(action: Action, memory: int | None) -> dict[Ability, float]:

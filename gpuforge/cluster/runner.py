@@ -17,7 +17,7 @@ from gpuforge.execute.store import Store
 from gpuforge.execute.work import Workers
 from gpuforge.plan.site import ContainerImage
 
-takes = ("image", "memory", "timeout", "scheduler")
+takes = ("image", "scheduler")
 
 
 def sites(request: SiteRequest) -> list[ContainerImage]:

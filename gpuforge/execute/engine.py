@@ -17,7 +17,7 @@ from gpuforge import locks
 from gpuforge.errors import GpuforgeError
 from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.outcome import ActionReason, ActionResult, Observer, Outcome, Step
-from gpuforge.execute.slots import slots_of
+from gpuforge.execute.slots import Room, machine_memory, slots_of
 from gpuforge.execute.store import Store
 from gpuforge.execute.times import now
 from gpuforge.execute.verdict import Verdict, verdicts
@@ -42,10 +42,12 @@ def run(
     targets: Collection[str] = (),
     judged: Mapping[str, Verdict] | None = None,
     seconds: float | None = None,
+    memory: int | None = None,
 ) -> Outcome:
     """Bring every step's outputs into the store, running only the steps that must run, and return how each one ended.
 
-    `judged` are the verdicts on the steps, if the caller has them. `jobs` is the number of job slots; `logs` the folder
+    `judged` are the verdicts on the steps, if the caller has them. `jobs` is the number of job slots, `memory`
+    what they may take together, in bytes (default: this machine's); `logs` the folder
     for one log per action; `project` names the manifest in the ledger; `targets` the ids of steps whose outputs the
     caller reads, in addition to those of the last steps. A failed step fails only the steps that need it; steps that
     only these need are stopped, or not started any more. KeyboardInterrupt in the calling
@@ -54,7 +56,7 @@ def run(
     """
     found = judged or verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
     record = _Record(ledger, project, logs, {step.action.id: step.key for step in steps})
-    return _Engine(steps, found, record, workers, max(1, jobs), observer, targets, seconds).run()
+    return _Engine(steps, found, record, workers, max(1, jobs), memory, observer, targets, seconds).run()
 
 
 def _report(events: _Events, name: str, report: _Report) -> None:
@@ -78,6 +80,10 @@ class _Record(NamedTuple):
         last = self.ledger.last(self.project, name)
         return last is not None and last.result == "ok" and last.seconds < _SHORT
 
+    def memory(self, name: str) -> int:
+        """Return how much memory one of an action's processes took when it last ran, in bytes; 0 if it is not known."""
+        return self.ledger.memory(self.project, name)
+
     def write(self, step: Step, result: ActionResult) -> None:
         """Write down how an action ended, if it was worked on."""
         if result.state not in {"failed", "done"} and result.reason.kind != "same-content":
@@ -85,7 +91,17 @@ class _Record(NamedTuple):
         seconds = 0.0 if result.state == "reused" else round(result.seconds, 3)
         ended: Literal["ok", "failed"] = "failed" if result.state == "failed" else "ok"
         facts, log = labelled(step.facts), str(self.log(step.action.id))
-        entry = LedgerEntry(now(), self.project, step.action.id, step.key, facts, seconds, ended, log)
+        entry = LedgerEntry(
+            now(),
+            self.project,
+            step.action.id,
+            step.key,
+            facts,
+            seconds,
+            ended,
+            log,
+            result.memory or self.memory(step.action.id),
+        )
         with suppress(OSError):  # only the next run's reasons are less precise: the outputs are in the store
             self.ledger.append(entry)
 
@@ -100,6 +116,7 @@ class _Engine:
         record: _Record,
         workers: Workers,
         jobs: int,
+        memory: int | None,
         observer: Observer,
         targets: Collection[str],
         seconds: float | None,
@@ -111,7 +128,7 @@ class _Engine:
         self._record = record
         self._workers = workers
         actions = {name: self._steps[name].action for name in self._to_run}
-        self._slots = slots_of(workers, actions, jobs, record.is_short)
+        self._slots = slots_of(workers, actions, Room(jobs, memory or machine_memory()), record)
         self._observer = observer
         self._started: dict[str, tuple[Work, float]] = {}  # with the time of a monotonic clock
         self._results: dict[str, ActionResult] = {}

@@ -39,7 +39,7 @@ def of_status(
     if status == -signal.SIGKILL:
         return Diagnostic(
             f"{name} was killed by the system (SIGKILL)",
-            hint="most often memory ran out: try a smaller --jobs",
+            hint="most often memory ran out: try a smaller --memory or --jobs",
         )
     if status < 0:
         return Diagnostic(f"{name} was ended by {_signal(-status)}", hint="its log shows how far it came")

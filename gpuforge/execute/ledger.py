@@ -15,7 +15,10 @@ from gpuforge import locks
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One finished action: `time` in UTC (ISO 8601), `project` the manifest's path, `facts` its step's."""
+    """One finished action: `time` in UTC (ISO 8601), `project` the manifest's path, `facts` its step's.
+
+    `memory` is the most bytes that one of its processes took, 0 if that is not known.
+    """
 
     time: str
     project: str
@@ -25,6 +28,7 @@ class LedgerEntry:
     seconds: float
     result: Literal["ok", "failed"]
     log: str
+    memory: int = 0
 
 
 class Ledger:
@@ -34,6 +38,7 @@ class Ledger:
         self.path = path
         self._read_to = 0  # bytes; whole lines before this are in `_newest`
         self._newest: dict[tuple[str, str], LedgerEntry] = {}
+        self._memory: dict[tuple[str, str], int] = {}  # of the same work for any cell
 
     def append(self, entry: LedgerEntry) -> None:
         """Write one entry durably: one write and one fsync, under a lock."""
@@ -53,6 +58,11 @@ class Ledger:
         """Return the newest entry of a project's action; lines that cannot be read are skipped."""
         self._catch_up()
         return self._newest.get((project, action))
+
+    def memory(self, project: str, action: str) -> int:
+        """Return how much memory a process of an action took, or of the same work for other cells; 0: not known."""
+        own = self.last(project, action)
+        return (own.memory if own else 0) or self._memory.get((project, action.rpartition("/")[2]), 0)
 
     def keys(self) -> dict[str, set[str]]:
         """Return all keys that the actions of each project have had."""
@@ -74,7 +84,12 @@ class Ledger:
         for line in whole.splitlines():
             entry = _parse(line)
             if entry:
-                self._newest[entry.project, entry.id] = entry
+                self._note(entry)
+
+    def _note(self, entry: LedgerEntry) -> None:
+        self._newest[entry.project, entry.id] = entry
+        if entry.memory:
+            self._memory[entry.project, entry.id.rpartition("/")[2]] = entry.memory
 
 
 def _torn(stream: int) -> bool:
@@ -101,5 +116,9 @@ def _parse(line: bytes) -> LedgerEntry | None:
     except (ValueError, TypeError, RecursionError):
         return None
     words = (entry.time, entry.project, entry.id, entry.key, entry.result, entry.log)
-    is_sound = isinstance(entry.facts, dict) and isinstance(entry.seconds, float | int)
+    is_sound = (
+        isinstance(entry.facts, dict)
+        and isinstance(entry.seconds, float | int)
+        and isinstance(entry.memory, int)
+    )
     return entry if is_sound and all(isinstance(word, str) for word in words) else None

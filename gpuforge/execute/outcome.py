@@ -75,6 +75,7 @@ class ActionResult:
     status: int | None = None
     counts: Mapping[str, Any] = field(default_factory=dict)  # what a step counted: see `StepResult`
     kept: Path | None = None  # the working directory of a failed action, if it was kept
+    memory: int = 0  # the most bytes that one of its processes took; 0: not known
 
 
 class Outcome(NamedTuple):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from gpuforge.execute.work import Workers
 from gpuforge.plan.action import Action, Pool
@@ -12,6 +16,34 @@ _SIDE_BY_SIDE = 4  # most actions with parallel jobs of their own at once
 _LOOK = 2.0  # seconds between two looks for a free worker
 _MOST_AT_ONCE = 1000  # actions on remote workers
 _DOWNLOADS = 4  # at once, in addition to the job slots
+_UNKNOWN = 1 << 30  # bytes that a process takes which was never measured: a compiler of C++ or CUDA
+_CGROUPS = ("memory.max", "memory/memory.limit_in_bytes")  # versions 2 and 1
+
+
+class Room(NamedTuple):
+    """What the actions of this machine may take together: `jobs` processes, and bytes of `memory`."""
+
+    jobs: int
+    memory: int
+
+
+class Past(Protocol):
+    """What earlier runs have shown about an action."""
+
+    def is_short(self, name: str) -> bool:
+        """Return whether it took little time."""
+
+    def memory(self, name: str) -> int:
+        """Return the most bytes that one of its processes took, 0 if that is not known."""
+
+
+def machine_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the bytes that processes may take here: nine tenths of the machine's memory or of its container's."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in _CGROUPS:
+        with suppress(OSError, ValueError):  # version 2 has the word "max" where there is no limit
+            found.append(int((cgroups / name).read_text()))
+    return min(found) * 9 // 10
 
 
 class WorkersRoom:
@@ -36,15 +68,20 @@ class WorkersRoom:
 
 
 class JobSlots:
-    """The job slots of one machine, on which several actions may share a working directory."""
+    """The job slots of one machine, on which several actions may share a working directory.
+
+    No more processes run than memory allows, but one always does.
+    """
 
     look = None
 
-    def __init__(self, actions: Mapping[str, Action], jobs: int, is_short: Callable[[str], bool]) -> None:
+    def __init__(self, actions: Mapping[str, Action], room: Room, past: Past) -> None:
         self._actions = actions
-        self._jobs = jobs
-        self._is_short = is_short
-        self._free: dict[Pool, int] = {"jobs": jobs, "downloads": min(jobs, _DOWNLOADS)}
+        self._jobs = room.jobs
+        self._memory = room.memory
+        self._past = past
+        self._held: dict[str, int] = {}  # the bytes that running actions may take
+        self._free: dict[Pool, int] = {"jobs": room.jobs, "downloads": min(room.jobs, _DOWNLOADS)}
         self.most = sum(self._free.values())
         self._taken: dict[str, int] = {}  # the slots of running actions
         self._ended: set[str] = set()
@@ -60,13 +97,22 @@ class JobSlots:
         alone = not self._joins(name)
         if alone and self._siblings(name) & self._taken.keys():
             return 0
-        slots = self._taken[name] = self._share(name, alone=alone)
+        slots = self._share(name, alone=alone)
+        if pool == "jobs":
+            each = self._past.memory(name) or _UNKNOWN
+            fit = (self._memory - sum(self._held.values())) // each
+            if fit < 1 and self._held:
+                return 0
+            slots = min(slots, max(1, fit))
+            self._held[name] = slots * each
+        self._taken[name] = slots
         self._free[pool] -= slots  # perhaps below 0: then nothing starts until enough actions have ended
         return slots
 
     def ended(self, name: str) -> None:
         """Free the slots of an action."""
         self._ended.add(name)
+        self._held.pop(name, None)
         if slots := self._taken.pop(name, 0):
             self._free[self._actions[name].pool] += slots
 
@@ -93,11 +139,11 @@ class JobSlots:
         if not siblings:
             return True
         first_is_alone = self._actions[name].turns == "first alone"
-        return first_is_alone and (not siblings.isdisjoint(self._ended) or self._is_short(name))
+        return first_is_alone and (not siblings.isdisjoint(self._ended) or self._past.is_short(name))
 
 
 def slots_of(
-    workers: Workers, actions: Mapping[str, Action], jobs: int, is_short: Callable[[str], bool]
+    workers: Workers, actions: Mapping[str, Action], room: Room, past: Past
 ) -> JobSlots | WorkersRoom:
-    """Return the slots for a run's actions; `is_short` returns whether an action took little time when it last ran."""
-    return WorkersRoom(workers, actions) if workers.is_remote else JobSlots(actions, jobs, is_short)
+    """Return the slots for a run's actions."""
+    return WorkersRoom(workers, actions) if workers.is_remote else JobSlots(actions, room, past)

@@ -189,12 +189,13 @@ class Workplace:
             result = StepResult.read(out / RESULT)
             with suppress(IsADirectoryError):  # the store removes it as something that is not an output
                 (out / RESULT).unlink(missing_ok=True)
+            memory = max(end.memory, result.memory)
             if end.cancelled:
                 return ActionResult(action.id, "cancelled", _INTERRUPTED, end.seconds, log)
             error = _judge(action, end, out, log, result.error) or _changed(work)
             if error:
                 failed = _failed(work, log, end.seconds, error, end.status, result.notes)
-                return replace(failed, kept=end.kept)
+                return replace(failed, kept=end.kept, memory=memory)
             try:
                 files = survey(out, action.outputs, links_out=action.links_out, stop=stop.is_set)
             except InterruptedError:
@@ -203,7 +204,9 @@ class Workplace:
             self._store.commit(key, out, entry, links_out=action.links_out)
             if key != work.key:
                 self._store.alias(work.key, key)
-        return ActionResult(action.id, "done", work.reason, end.seconds, log, counts=result.counts)
+        return ActionResult(
+            action.id, "done", work.reason, end.seconds, log, counts=result.counts, memory=memory
+        )
 
 
 def failed_by(error: OSError | GpuforgeError, work: Work, log: Path, seconds: float) -> ActionResult:

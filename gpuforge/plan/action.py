@@ -306,12 +306,14 @@ MOST_OF_RESULT = 1_000_000  # bytes of it that are read
 class StepResult:
     """How a step ended: the error that it raised, if any, and its counts by name ("compiler_cache").
 
-    `notes` are the lines that explain the error better than the end of the step's log.
+    `notes` are the lines that explain the error better than the end of the step's log; `memory` is the most that one of
+    the programs took which it called, in bytes.
     """
 
     error: Diagnostic | None = None
     counts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    memory: int = 0
 
     def write(self, file: Path) -> None:
         """Write it as JSON."""
@@ -321,7 +323,7 @@ class StepResult:
             "place": problem.place and list(problem.place),
             "hint": problem.hint,
         }
-        data = {"error": error, "counts": dict(self.counts), "notes": self.notes}
+        data = {"error": error, "counts": dict(self.counts), "notes": self.notes, "memory": self.memory}
         file.write_text(json.dumps(data) + "\n", encoding="utf-8")
 
     @classmethod
@@ -333,9 +335,9 @@ class StepResult:
         try:
             data = json.loads(tree.read(file.parent, file.name, MOST_OF_RESULT))
             counts = data["counts"] if isinstance(data["counts"], dict) else {}
-            error = data["error"]
+            error, memory = data["error"], int(data["memory"])
             if not error:
-                return cls(None, counts)
+                return cls(None, counts, (), memory)
             place = Place(*error["place"]) if error["place"] else None
             notes = tuple(data["notes"])
             words = (error["message"], error["hint"], *notes, *(place[:1] if place else ()))
@@ -343,7 +345,9 @@ class StepResult:
                 isinstance(number, int) for number in (place or ())[1:]
             )
             return (
-                cls(Diagnostic(error["message"], place, error["hint"]), counts, notes) if is_sound else cls()
+                cls(Diagnostic(error["message"], place, error["hint"]), counts, notes, memory)
+                if is_sound
+                else cls()
             )
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return cls()

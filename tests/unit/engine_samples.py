@@ -62,6 +62,7 @@ class Rig:
         jobs: int = 1,
         targets: tuple[str, ...] = (),
         seconds: float | None = None,
+        memory: int | None = 1 << 40,
     ) -> Outcome:
         return engine.run(
             steps,
@@ -74,6 +75,7 @@ class Rig:
             project="p",
             targets=targets,
             seconds=seconds,
+            memory=memory,
         )
 
 
@@ -101,6 +103,7 @@ class MemoryRunner:
     """A runner that calls `act` instead of a command and writes a small file for each output."""
 
     def __init__(self, act: Callable[[Task], int] | None = None) -> None:
+        self.memory = 0
         self.ran: list[str] = []
         self.stopped: list[str] = []
         self.cancelled = threading.Event()
@@ -118,7 +121,7 @@ class MemoryRunner:
             (task.out / name).write_text(f"{task.action.id}/{name}\n", encoding="utf-8")
         status = self._act(task) if self._act else 0
         is_stopped = self.cancelled.is_set() or task.stop.is_set()
-        return Exit(status, 0.0, cancelled=is_stopped and status != 0)
+        return Exit(status, 0.0, cancelled=is_stopped and status != 0, memory=self.memory)
 
     def stop(self, action: str) -> None:
         """Note it: its task is stopped."""

@@ -67,13 +67,13 @@ class MemoryLedger(Ledger):
     """A ledger in a list."""
 
     def __init__(self) -> None:
+        super().__init__(Path())
         self.entries: list[LedgerEntry] = []
 
     def append(self, entry: LedgerEntry) -> None:
         """Write one entry down."""
         self.entries.append(entry)
 
-    def last(self, project: str, action: str) -> LedgerEntry | None:
-        """Return the newest entry of a project's action."""
-        found = (e for e in reversed(self.entries) if (e.project, e.id) == (project, action))
-        return next(found, None)
+    def _catch_up(self) -> None:
+        for entry in self.entries:
+            self._note(entry)

@@ -165,8 +165,8 @@ def test_a_second_interrupt_has_the_status_of_the_first(
             "--scheduler is not for --runner local\n  hint: add --runner dask",
         ),
         (
-            ["build", "--memory", "1GB", "--image", "x", "."],
-            "--image and --memory are not for --runner local\n  hint: add --runner docker or --runner dask",
+            ["build", "--image", "x", "--scheduler", "tcp://x:1", "."],
+            "--image and --scheduler are not for --runner local\n  hint: add --runner dask",
         ),
     ],
 )

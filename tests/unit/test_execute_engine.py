@@ -201,7 +201,7 @@ def test_a_mistake_in_our_own_code_is_not_hidden(tmp_path: Path) -> None:
     [
         (
             -9,
-            "a was killed by the system (SIGKILL)\n  hint: most often memory ran out: try a smaller --jobs",
+            "a was killed by the system (SIGKILL)\n  hint: most often memory ran out: try a smaller --memory or --jobs",
         ),
         (-11, "a was ended by SIGSEGV\n  hint: its log shows how far it came"),
         (-63, "a was ended by signal 63\n  hint: its log shows how far it came"),

@@ -94,6 +94,29 @@ def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cach
     assert rig.listener.events[1:4] == ["start a", "start b", "start c"]
 
 
+def test_no_more_jobs_run_than_memory_allows_by_the_last_run(tmp_path: Path) -> None:
+    jobs: list[int] = []
+    rig = Rig(tmp_path, lambda task: jobs.append(task.jobs) or 0)
+    rig.runner.memory = 3 << 30
+    for number, name in enumerate(("py312/build", "py312/build", "py313/build", "py313/other")):
+        assert rig.run(replace(step(name, kind="build"), key=f"{number}"), jobs=8, memory=7 << 30).ok
+    assert jobs == [7, 2, 2, 7]  # never measured, as measured, as for the other Python, never measured
+    assert rig.run(replace(step("py312/build", kind="build"), key="9"), jobs=8, memory=2 << 30).ok
+    assert jobs[4] == 1
+
+
+@pytest.mark.thorough
+def test_an_action_waits_until_there_is_memory_for_it(tmp_path: Path) -> None:
+    assert watched(tmp_path, *(step(name) for name in "abc"), jobs=3, at_once=2, memory=2 << 30).most == 2
+
+
+def test_the_memory_of_a_machine_is_less_in_a_container(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("max\n")
+    whole = slots.machine_memory(tmp_path)
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert whole > slots.machine_memory(tmp_path) == 900
+
+
 @dataclass
 class Seen:
     """How many actions ran at once, with how many jobs each, and what was told."""
@@ -103,7 +126,7 @@ class Seen:
     events: list[str] = field(default_factory=list)
 
 
-def watched(top: Path, *steps: Step, jobs: int, at_once: int = 1) -> Seen:
+def watched(top: Path, *steps: Step, jobs: int, at_once: int = 1, memory: int = 1 << 40) -> Seen:
     """Run steps; each waits until `at_once` have run at once."""
     seen, level, guard = Seen(), 0, threading.Lock()
 
@@ -124,7 +147,7 @@ def watched(top: Path, *steps: Step, jobs: int, at_once: int = 1) -> Seen:
 
     top.mkdir(exist_ok=True)
     rig = Rig(top, act)
-    assert rig.run(*steps, jobs=jobs).ok
+    assert rig.run(*steps, jobs=jobs, memory=memory).ok
     seen.events = rig.listener.events
     return seen
 

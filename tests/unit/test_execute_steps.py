@@ -117,6 +117,11 @@ def test_a_step_ends_as_a_program_does(
         assert (runner.run(asked).status, output(asked)) == (status, text)
 
 
+def test_the_memory_of_the_largest_process_is_measured(tmp_path: Path, runner: LocalRunner) -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'len(bytearray(200_000_000))'])"
+    assert runner.run(task(tmp_path, code)).memory > 200_000_000 > runner.run(task(tmp_path, "pass")).memory
+
+
 def test_the_error_of_a_step_is_in_its_log(step: Callable[..., Task], runner: LocalRunner) -> None:
     asked = step("1 / 0")
     assert runner.run(asked).status == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_nothing_is_kept_of_a_success_or_without_the_option(
 
 def test_a_folder_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> None:
     (tmp_path / "dist").write_text("a file")
-    assert ran(tmp_path, "exit 3", tmp_path / "dist/.failed") == Exit(3, pytest.approx(0, abs=60))
+    assert ran(tmp_path, "exit 3", tmp_path / "dist/.failed") == Exit(3, ANY, memory=ANY)
 
 
 def test_a_name_for_each_action(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class Setup(Protocol):
 
     @property
     def takes(self) -> Sequence[str]:
-        """The options that it uses, of "image", "memory", "scheduler" and "timeout"."""
+        """The options that it uses, of "image" and "scheduler"."""
 
     def sites(self, request: SiteRequest) -> list[ContainerImage]:
         """Return the images to build in, ready to run; none for this machine itself.

@@ -54,13 +54,15 @@ class Task:
 class Exit(NamedTuple):
     """How a command ended: its exit status (negative: the number of the signal that ended it) and time.
 
-    `kept` is the folder to which a failed one's working directory was moved.
+    `kept` is the folder to which a failed one's working directory was moved; `memory` the most bytes that one of its
+    processes took, 0 if that is not known.
     """
 
     status: int
     seconds: float
     cancelled: bool = False
     kept: Path | None = None
+    memory: int = 0
 
 
 class Limits(NamedTuple):

@@ -20,7 +20,7 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.plan.variables import COMPILER_CACHE
 
-takes = ("image", "memory", "timeout")
+takes = ("image",)
 
 
 def sites(request: SiteRequest) -> list[ContainerImage]:

@@ -16,6 +16,7 @@ import gc
 import importlib
 import marshal
 import os
+import resource
 import runpy
 import select
 import signal
@@ -29,7 +30,7 @@ from typing import NoReturn
 
 STOP = b"t"  # over the pipe from gpuforge: ask the command to end; the pipe's end: end everything now
 # The words of reports, each with a number.
-KEEPER, LATE, NOT_STARTED, LEFT, ENDED = "keeper", "late", "not started", "left", "ended"
+KEEPER, LATE, NOT_STARTED, LEFT, PEAK, ENDED = "keeper", "late", "not started", "left", "peak", "ended"
 MOST_BYTES = 1 << 16  # of a message to the server
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 _CLEARING_S = 10.0  # seconds; a process that the kernel does not end by then is left
@@ -107,6 +108,9 @@ def keep(orders: int, log: int, reports: int) -> None:
         _report(reports, LATE, 0)
     if left := _clear(time.monotonic() + _CLEARING_S):
         _report(reports, LEFT, left)
+    _report(
+        reports, PEAK, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+    )  # getrusage(2): in KiB
     _report(reports, ENDED, -signal.SIGKILL if status is None else status)
 
 

@@ -26,13 +26,15 @@ _STARTING_S = 120.0  # seconds that the program may take to make a keeper: it ma
 class End(NamedTuple):
     """How a command ended: its status (negative: a signal), whether its time was over, and how many processes are left.
 
-    `error` is the errno if it could not be started; `status` is None if its keeper was killed.
+    `memory` is the most that one of its processes took, in bytes. `error` is the errno if it could not be started;
+    `status` is None if its keeper was killed.
     """
 
     status: int | None
     is_late: bool = False
     left: int = 0
     error: int = 0
+    memory: int = 0
 
 
 class Keepers:
@@ -141,7 +143,8 @@ class KeptCommand:
             self.kill()
             os.close(self._reports)
         status = found.get(keeper.ENDED)
-        return End(status, keeper.LATE in found, found.get(keeper.LEFT, 0), found.get(keeper.NOT_STARTED, 0))
+        left, error, memory = (found.get(word, 0) for word in (keeper.LEFT, keeper.NOT_STARTED, keeper.PEAK))
+        return End(status, keeper.LATE in found, left, error, memory)
 
     def _next(self, end: float) -> bytes:
         """Return the keeper's next report; raises TimeoutError when it should have ended long ago."""

@@ -87,7 +87,7 @@ class LocalRunner:
             else:
                 status = self._judge(action, argv, env, end)
             kept = workdir.keep(places.work, self._failed, action.id) if status else None
-        return Exit(status, time.monotonic() - begin, task.stop.is_set() and status != 0, kept)
+        return Exit(status, time.monotonic() - begin, task.stop.is_set() and status != 0, kept, end.memory)
 
     def enter(self, task: Task, words: Sequence[str], failed: Path) -> int:
         """Run other words where a task's command would run, on the caller's terminal; see `Runner.enter`."""

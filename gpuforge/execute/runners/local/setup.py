@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuforge.execute.runners.local.local_runner import LocalRunner
     from gpuforge.execute.work import Workers
 
-takes = ("timeout",)
+takes = ()
 
 
 def sites(request: SiteRequest) -> list[ContainerImage]:
