@@ -97,6 +97,7 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Mach
         "report": "input",
         "cuda": "13.0",
         "gpus": list(gpus),
+        "axes": [],
     }
     assert plan.wheels[cell].action == f"{cell}/variant"
     (test,) = (action for action in plan.actions if action.id == f"{cell}/test")
