@@ -93,7 +93,7 @@ def ask(path: Path) -> Interpreter | None:
         path = Path(sys._base_executable)  # type: ignore[attr-defined]
     try:
         answer = subprocess.run(
-            [path, "-I", "-c", ASK],
+            [path, "-I", "-S", "-c", ASK],  # its packages, which take time to find, do not matter
             capture_output=True,
             text=True,
             timeout=20,
