@@ -150,6 +150,7 @@ OPTIONAL = {
     "kernellibrary": "kernel libraries",
     "libraries": "libraries, those for the CPU of a kernel set too",
     "recipe": "sources that users compile",
+    "builds": "sources that users compile",
     "userbuild": "sources that users compile, and its part `check` if that does not make cached code alone",
     "wheels": "kernels wheels",
     "more_reasons": "anything but kernel sets for NVIDIA's driver",

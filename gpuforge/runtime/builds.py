@@ -13,6 +13,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from . import document, layout
@@ -33,7 +34,7 @@ class UserBuild:
     """
 
     file: Path
-    size: int  # bytes
+    sha256: str  # of the library, or of a set's index, which has the digests of its images
     toolchain: str  # its name in the manifest
     compiler: str  # "g++ 12.2.0"
     arch: str  # "sm_90"; "" if the compiler got no GPU
@@ -61,7 +62,7 @@ class BuildsFolder:
             library = self.folder / document.file_name(data, "build") / document.file_name(data, "file")
             build = UserBuild(
                 library,
-                document.whole(data, "size"),
+                document.text(data, "sha256"),
                 document.text(data, "toolchain"),
                 document.text(data, "compiler"),
                 document.text(data, "arch"),
@@ -81,6 +82,23 @@ class BuildsFolder:
             guard(path)
         return build
 
+    def changed(self, build: UserBuild) -> Reason | None:
+        """Return why a build is not what `compile` made."""
+        file = str(build.file)
+        file = layout.index(file) if os.path.isdir(file) else file
+        try:
+            facts = {"file": file, "found": digest_of(file), "expected": build.sha256}
+        except OSError as error:
+            return unreadable(file, error)
+        return None if facts["found"] == build.sha256 else Reason("build-changed", facts)
+
+    def replaced(self, build: UserBuild) -> bool:
+        """Return whether `compile` has put another build in use since this one was read."""
+        try:
+            return self.active() != build
+        except BuildUnusable:
+            return True
+
     def used(self) -> float:
         """Return the day when a build of this place was last looked up, as a time; raises OSError if there is none."""
         return (self.folder / ACTIVE).stat().st_mtime
@@ -94,9 +112,22 @@ class BuildsFolder:
 
 def place_in(folder: str, recipe: str) -> BuildsFolder:
     """Return the place of an object's builds: `folder` with a digest of its recipe file; raises OSError."""
-    with open(recipe, "rb") as stream:
-        digest = hashlib.sha256(stream.read()).hexdigest()
-    return BuildsFolder(Path(f"{folder}-{digest[:_DIGITS]}").absolute())
+    return BuildsFolder(Path(f"{folder}-{digest_of(recipe)[:_DIGITS]}").absolute())
+
+
+def digest_of(file: str) -> str:
+    """Return the sha256 of a file, which is read once per process unless it changes; raises OSError."""
+    seen = os.stat(file)
+    return _digest(file, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _digest(file: str, *_: int) -> str:
+    digest = hashlib.sha256()
+    with document.open_file(file) as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def former(place: BuildsFolder, home: str) -> tuple[BuildsFolder, UserBuild] | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, Union
 
-from . import builds, document, elf, layout
+from . import document, elf, layout
 from .decide import judge, neighbours
 from .driver import Probe, gpu_disabled, probe, with_cpu
 from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
@@ -28,6 +28,10 @@ from .values import (
     unreadable,
 )
 from .wheels import Listing, installed, listing, none_installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .builds import BuildsFolder
 
 _Part = TypeVar("_Part")
 ABI_SYMBOL = "gpuforge_abi_id"
@@ -223,14 +227,16 @@ def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
     return Reason("other-abi", {"file": path, "found": found, "expected": abi})
 
 
-def place_of(lookup: Lookup) -> builds.BuildsFolder:
+def place_of(lookup: Lookup) -> BuildsFolder:
     """Return the place of the user's builds of an object; other sources or toolchains have another place.
 
     Raises KernelUnavailable if the recipe cannot be read.
     """
+    from .builds import place_in as builds_in
+
     file = layout.recipe(layout.sources(lookup.home, lookup.name))
     try:
-        return builds.place_in(user_folder(lookup.package, lookup.name, lookup.env), file)
+        return builds_in(user_folder(lookup.package, lookup.name, lookup.env), file)
     except OSError as error:
         raise KernelUnavailable([str(unreadable(file, error))]) from error
 
@@ -257,28 +263,22 @@ def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
     except BuildUnusable as error:
         return _candidate(Origin.USER_BUILD, str(place.folder), error.reason)
     if build is None:
+        from .builds import former
+
         facts = {"command": f"python -m {lookup.package}._gpuforge compile"}
-        earlier = builds.former(place, lookup.home)
+        earlier = former(place, lookup.home)
         if earlier is None:
             return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", facts))
         facts["release"] = earlier[1].release
         return _candidate(Origin.USER_BUILD, "", Reason("compiled-before", facts))
     file = str(build.file)
-    refusal = None if os.path.isdir(file) else _cut_short(file, build.size) or wrong_abi(file, abi)
-    if refusal and not build.file.exists() and _replaced(place, build):
+    refusal = place.changed(build) or (None if os.path.isdir(file) else wrong_abi(file, abi))
+    if refusal and not build.file.exists() and place.replaced(build):
         return built_library(lookup, abi)
     if refusal is None:
         place.touch()
     facts = {"compiler": build.compiler, "arch": build.arch}
     return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
-
-
-def _replaced(place: builds.BuildsFolder, build: builds.UserBuild) -> bool:
-    """Return whether `compile` has put another build in use since this one was read."""
-    try:
-        return place.active() != build
-    except BuildUnusable:
-        return True
 
 
 def cpu_library(lookup: Lookup, name: str, abi: str | Reason) -> list[Build]:

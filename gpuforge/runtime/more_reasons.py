@@ -27,6 +27,7 @@ SENTENCES = {
     "compiled-before": "your build was made for {release}, and other sources are installed now: {command}",
     "nothing-shipped": "this wheel ships no library",
     "build-damaged": "{file}: is damaged: {problem}; compile again",
+    "build-changed": "{file}: its sha256 is {found}, and it was {expected} when it was made: compile again",
     "cut-short": "{file}: has {found} bytes and should have {expected}: it is damaged",
     "no-package": "{package} is not installed here, and its version is part of the ABI",
     "no-abi": "{file}: has no ABI id ({symbol}): it was not compiled for this package",

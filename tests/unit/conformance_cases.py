@@ -60,7 +60,11 @@ def lay_out(name: str, root: Path) -> Case:
     """Read a case and write its files."""
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text().replace("{root}", str(root)))
     for path, content in data.get("files", {}).items():
-        _write(root / path.format(home=HOME, recipe=_recipe_digest(data)), content)
+        target = root / path.format(home=HOME, recipe=_recipe_digest(data))
+        record = content.get("json", {})
+        if record.get("sha256") == "{made}":
+            record["sha256"] = _made(target.parent / record["build"] / record["file"])
+        _write(target, content)
     environment = {"GPUFORGE_KERNEL_HOME": f"{root}/kernels", **data.get("environment", {})}
     return Case(
         root,
@@ -69,6 +73,12 @@ def lay_out(name: str, root: Path) -> Case:
         environment,
         _machine(data.get("machine", {})),
     )
+
+
+def _made(library: Path) -> str:
+    """Return the digest of a user's build, "00" if it is not there."""
+    file = library / "index.json" if library.is_dir() else library
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "00"
 
 
 def explained(case: Case) -> tuple[str, str]:

@@ -338,4 +338,4 @@ def test_a_build_that_cannot_be_used_is_warned_of_when_the_library_is_loaded(sit
     library.write_bytes(library.read_bytes()[:9000])
     answer, warning = loaded()
     assert answer == "7\n"
-    assert f"RuntimeWarning: answers: {library}: has 9000 bytes" in warning
+    assert f"RuntimeWarning: answers: {library}: its sha256 is" in warning

@@ -13,7 +13,8 @@ from audit_samples import DT
 from audit_samples import elf as elf_file
 from library_samples import RUNTIME, answer, compile_library, environment, install, run, toolchain
 
-from gpuforge.runtime import elf, libraries
+from gpuforge.runtime import elf
+from gpuforge.runtime.builds import BuildsFolder, UserBuild
 from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.libraries import wrong_abi
 
@@ -92,14 +93,14 @@ def test_a_build_that_is_replaced_while_it_is_looked_at_gives_way_to_the_new_one
     assert run(tmp_path / "site", "compile").returncode == 0
     looked = []
 
-    def look(file: str, size: int) -> object:
-        looked.append(file)
+    def look(place: BuildsFolder, build: UserBuild) -> object:
+        looked.append(build)
         if len(looked) == 1:
             assert run(tmp_path / "site", "compile").returncode == 0
-        return cut_short(file, size)
+        return changed(place, build)
 
-    cut_short = libraries._cut_short
-    monkeypatch.setattr(libraries, "_cut_short", look)
+    changed = BuildsFolder.changed
+    monkeypatch.setattr(BuildsFolder, "changed", look)
     assert library.load().answer() == 42
 
 

@@ -356,8 +356,7 @@ static const gpuf_json *gpuf_read_named(gpuf_arena *arena, const char *path, gpu
 typedef struct gpuf_active {
     gpuforge_reason problem; /* why it cannot be used */
     int there;
-    const char *file, *compiler, *arch, *home, *release;
-    long long size;
+    const char *file, *sha256, *compiler, *arch, *home, *release;
 } gpuf_active;
 
 static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
@@ -383,7 +382,7 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
     }
     inside = gpuf_path(arena, folder, gpuf_file_name(arena, document.content, "build", NULL, &problem));
     active.file = gpuf_path(arena, inside, gpuf_file_name(arena, document.content, "file", NULL, &problem));
-    active.size = gpuf_whole(arena, document.content, "size", &problem);
+    active.sha256 = gpuf_word(arena, document.content, "sha256", NULL, &problem);
     gpuf_word(arena, document.content, "toolchain", NULL, &problem);
     active.compiler = gpuf_word(arena, document.content, "compiler", NULL, &problem);
     active.arch = gpuf_word(arena, document.content, "arch", NULL, &problem);
@@ -478,6 +477,17 @@ static void gpuf_touch(gpuf_arena *arena, const char *folder)
         utimensat(AT_FDCWD, path, NULL, 0);
 }
 
+/* Return why a file is not the one that `compile` made. */
+static gpuforge_reason gpuf_changed(gpuf_arena *arena, const char *file, const char *sha256)
+{
+    const char *problem, *found = gpuf_sha256_of(arena, file, &problem);
+    if (!found)
+        return gpuf_because("unreadable", "file", file, "problem", problem, NULL, NULL);
+    if (gpuf_same(found, sha256))
+        return gpuf_simply(NULL);
+    return gpuf_because("build-changed", "file", file, "found", found, "expected", sha256);
+}
+
 /* Return what the user has compiled of an object: a library or, of a set of modules, a folder of images. Of a recipe that
    cannot be read, why is in `*unread`. */
 static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *name, const gpuf_abi *abi,
@@ -489,7 +499,7 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
     char *digest = gpuf_sha256_of(arena, recipe, &failure);
     gpuforge_reason refusal, none = gpuf_simply(NULL);
     gpuf_active active;
-    int tries;
+    int tries, is_set;
     refusal = gpuf_home_problem(setting);
     *unread = none;
     if (refusal.kind)
@@ -512,12 +522,10 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
                                                 release ? "release" : NULL, release, NULL, NULL),
                                    none);
         }
-        refusal = none;
-        if (!gpuf_is_folder(active.file)) {
-            refusal = gpuf_cut_short(arena, active.file, active.size);
-            if (!refusal.kind)
-                refusal = gpuf_wrong_abi(arena, active.file, abi);
-        }
+        is_set = gpuf_is_folder(active.file);
+        refusal = gpuf_changed(arena, is_set ? gpuf_path(arena, active.file, "index.json") : active.file, active.sha256);
+        if (!refusal.kind && !is_set)
+            refusal = gpuf_wrong_abi(arena, active.file, abi);
         if (refusal.kind && access(active.file, F_OK) != 0 && tries < 16) {
             gpuf_active now = gpuf_active_build(arena, folder);
             if (now.problem.kind || !now.there || !gpuf_same(now.file, active.file))

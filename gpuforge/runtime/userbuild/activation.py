@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from .. import layout
-from ..builds import ACTIVE, SCHEMA, BuildsFolder, UserBuild, object_of, place_in, places
+from ..builds import ACTIVE, SCHEMA, BuildsFolder, UserBuild, digest_of, object_of, place_in, places
 from ..layout import BuildUnusable, folders_above, guard_place
 
 _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
@@ -83,13 +83,14 @@ def activate(place: BuildsFolder, library: Path, made: UserBuild) -> UserBuild:
         try:
             folder = Path(tempfile.mkdtemp(prefix="build-", dir=place.folder))
             folder.chmod(0o755)
-            build = replace(made, file=folder / made.file.name)
             library.chmod(0o755)
             images = sorted(library.iterdir()) if library.is_dir() else []
             for image in images:
                 image.chmod(0o644)
             for file in images or [library]:
                 _sync(file)
+            sha256 = digest_of(str(library / layout.INDEX if images else library))
+            build = replace(made, file=folder / made.file.name, sha256=sha256)
             library.rename(build.file)
             content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}
             draft = folder / ACTIVE

@@ -264,11 +264,16 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
         except Stopped as stopped:
             kept_log = _kept(stopped.log, log)
             raise Stopped(f"{recipe.name}: {stopped}; {kept_log}{_in_use(recipe, package)}") from None
-        made = replace(
-            _made(recipe, toolchain, compiler, product, arch, sources),
-            home=recorded(str(package.home)),
-            release=release(package.home, package.name),
-            requested=requested,
+        made = UserBuild(
+            Path(recipe.name if product.is_dir() or recipe.program else f"lib{recipe.name}.so"),
+            "",  # `activate` adds the digest
+            toolchain.name,
+            compiler.label,
+            arch.sm if arch and toolchain.takes_arch else "",
+            tuple(recorded(str(source)) for source in sources),
+            recorded(str(package.home)),
+            release(package.home, package.name),
+            requested,
         )
         if place is None:
             target = options.output / made.file.name
@@ -405,25 +410,6 @@ def _why(substitute: Arch | None, *, untried: bool) -> str:
     if substitute:
         return " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)"
     return " (not loaded, as no such GPU is here)" if untried else ""
-
-
-def _made(
-    recipe: Recipe,
-    toolchain: UserToolchain,
-    compiler: Compiler,
-    library: Path,
-    arch: Arch | None,
-    extra: Sequence[Path],
-) -> UserBuild:
-    for_arch = any("{arch}" in word for word in toolchain.argv)
-    return UserBuild(
-        file=Path(recipe.name if library.is_dir() or recipe.program else f"lib{recipe.name}.so"),
-        size=0 if library.is_dir() else library.stat().st_size,
-        toolchain=toolchain.name,
-        compiler=compiler.label,
-        arch=arch.sm if arch and for_arch else "",
-        sources=tuple(recorded(str(source)) for source in extra),
-    )
 
 
 @contextlib.contextmanager

@@ -20,8 +20,6 @@ from .compilers import Absent, CompileInputs, Compiler, LibraryCompiler
 from .execute import USAGE, Stopped
 from .invoke import invoke
 
-FOLDER = "modules"  # the output for a GPU: an index.json and the images
-
 
 def ahead(backend: Backend) -> Any:
     """Return the part for `compile`: `find` a toolchain's compiler, `prepare` sources in the cache (`into_cache`)."""
@@ -33,7 +31,8 @@ def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Co
     backend = backend_of(toolchain.family)
     if backend and backend.into_cache:
         return cast("Compiler | Absent", ahead(backend).find(toolchain, here, path))
-    strangers = [source for source in here.extra if source.suffix not in _suffixes(toolchain)]
+    suffixes = {Path(source).suffix for source in toolchain.sources}
+    strangers = [source for source in here.extra if source.suffix not in suffixes]
     if strangers:
         return Absent(toolchain, (f"it does not compile {strangers[0].suffix or strangers[0].name}",))
     if toolchain.makes == "module" and not here.arch:
@@ -70,7 +69,7 @@ def make(
         return invoke(
             part, toolchain, compiler, work, extra=here.extra, arch=None, env=here.env, limit=here.limit
         )
-    made = work / FOLDER
+    made = work / "modules"
     made.mkdir()
     listed = [(Path(name).stem, name, Path(recipe.path(name))) for name in packaged]
     listed += [(stem, source.name, source.absolute()) for stem, source in own.items()]
@@ -107,10 +106,6 @@ def check(made: Path) -> None:
                 opened.unload(opened.load(file.read_bytes()))
         except DriverError as error:
             raise Stopped(f"what was compiled does not load: {str(error).splitlines()[0]}") from error
-
-
-def _suffixes(toolchain: UserToolchain) -> set[str]:
-    return {Path(source).suffix for source in toolchain.sources}
 
 
 def _image(
