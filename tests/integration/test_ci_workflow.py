@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from audit_samples import elf, wheel
 
 from gpuforge.cli import main
 
@@ -134,6 +135,52 @@ def test_the_action_audits_prints_jobs_and_fails_for_an_error(tmp_path: Path) ->
     assert done.returncode == 1
     assert "broken.whl" in (tmp_path / "summary").read_text()
     assert json.loads((tmp_path / "audit.sarif").read_text())["version"] == "2.1.0"
+
+
+def test_the_component_of_gitlab_audits(tmp_path: Path) -> None:
+    """Its two documents, with the inputs filled in as GitLab does, before its script runs without the installation."""
+    header, text = (ROOT / "templates" / "audit.yml").read_text().split("\n---\n")
+    defaults = {
+        name: each.get("default", "gpuforge")
+        for name, each in yaml.safe_load(header)["spec"]["inputs"].items()
+    }
+    broken = tmp_path / "broken.whl"
+    broken.write_text("no wheel")
+    given = defaults | {"wheels": f"'{broken}' --fail-on warning", "needs": ["wheels"]}
+    filled = re.sub(r"\$\[\[ inputs\.(\w+) \]\]", lambda found: json.dumps(given[found[1]]), text)
+    for number, document in enumerate((header, filled)):
+        file = tmp_path / f"{number}.yml"
+        file.write_text(document)
+        command = [tool("check-jsonschema"), "--builtin-schema", "vendor.gitlab-ci", file]
+        checked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout
+    job = yaml.safe_load(filled)["gpuforge-audit"]
+    done = step({"run": "\n".join(job["script"][1:])}, tmp_path, **job["variables"])
+    assert done.returncode != 0
+    assert "broken.whl" in done.stderr
+    assert "broken.whl" in (tmp_path / "gpuforge-audit.xml").read_text()
+
+
+def test_errors_and_findings_become_annotations_on_github(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    (tmp_path / "gpuforge.toml").write_text('schema = 1\n[package]\nname = "x"\npyton = []\n')
+    lacking = wheel(tmp_path, {"demo/a.so": elf(needed=["libcudart.so.12"])})
+    for words in (["matrix", str(tmp_path)], ["matrix", str(tmp_path / "absent")], ["audit", str(lacking)]):
+        main.run(words)
+    output = capsys.readouterr()
+    matchers = json.loads((ROOT / "gpuforge/cli/workflows/matcher.json").read_text())["problemMatcher"]
+    found = []
+    for line in (output.err + output.out).splitlines():
+        for (pattern,) in (each["pattern"] for each in matchers):
+            if match := re.match(pattern["regexp"], line):
+                parts = {name: match[at] for name, at in pattern.items() if name != "regexp"}
+                found.append(tuple(parts.get(name) for name in ("file", "line", "code", "message")))
+    place = str(tmp_path / "gpuforge.toml")
+    assert (place, "4", None, "[package] has no key `pyton`") in found
+    assert sum(file is None and code is None for file, _, code, _ in found) == 1  # the missing folder
+    assert any(message.endswith("some other way.") for _, _, code, message in found if code == "GF201")
 
 
 def step(given: dict[str, str], folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
