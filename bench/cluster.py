@@ -26,7 +26,7 @@ from s3_service import s3_server
 
 from gpuforge import digest
 from gpuforge.cluster.shared_store import opened
-from gpuforge.execute import engine
+from gpuforge.execute.engine import Engine
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.runners.choice import RunnerSettings, chosen
@@ -103,7 +103,7 @@ def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: 
         store = opened(cache / "store", os.environ["GPUFORGE_STORE"])
     with chosen("dask" if scheduler else "local").workers([], settings, store) as found:
         begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
-        outcome = engine.run(
+        outcome = Engine(
             steps(count, seconds),
             store=store,
             ledger=Ledger(cache / "ledger.jsonl"),
@@ -112,7 +112,7 @@ def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: 
             observer=Silent(),
             logs=cache / "logs",
             project="bench",
-        )
+        ).run()
         after = resource.getrusage(resource.RUSAGE_SELF)
         clock = time.monotonic() - begin
     if not outcome.ok:

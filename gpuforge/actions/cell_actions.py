@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from graphlib import TopologicalSorter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -96,7 +95,7 @@ def lower(
     front = front_package(context)
     return Plan(
         cells=tuple(cells),
-        actions=scheduled(context.actions.values()),
+        actions=tuple(context.actions.values()),
         wheels={cell: end.wheel for cell, end in ends.items()},
         reports={cell: end.report for cell, end in ends.items()},
         tests={cell: end.tests for cell, end in ends.items() if end.tests},
@@ -143,29 +142,3 @@ def _is_library(item: LoweredObject) -> bool:
 def _chosen(context: PlanContext, compiled: Mapping[str, ActionInput], *, own: bool) -> list[ActionInput]:
     """Return the objects' kernels that go into a cell's kernels wheel (`own`), or into the package's."""
     return [compiled[item.name] for item in context.objects if item.in_kernels_wheel is own]
-
-
-def scheduled(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Return the actions, in their order, with their `priority`.
-
-    Downloads and preparations come in order of the longest chain of actions that waits for each. Packaging is short and
-    others wait for it, so it comes before long actions.
-    """
-    plan = tuple(actions)
-    waiting = _chains(plan)
-    found = []
-    for action in plan:
-        chained = action.network or action.kind == "prepare"
-        priority = waiting[action.id] if chained else int(action.kind == "package")
-        found.append(replace(action, priority=priority))
-    return tuple(found)
-
-
-def _chains(actions: tuple[Action, ...]) -> dict[str, int]:
-    """Return, by id, the length of the longest chain of actions that waits for each one."""
-    needs = {action.id: action.needs for action in actions}
-    found = dict.fromkeys(needs, 0)
-    for name in reversed(tuple(TopologicalSorter(needs).static_order())):
-        for need in needs[name]:
-            found[need] = max(found[need], found[name] + 1)
-    return found

@@ -160,6 +160,10 @@ class TryWheel(Step[P]):
     requires: tuple[str, ...] = ()  # what the command needs beside the wheel
     command: tuple[str, ...] = ()  # words, in which {project} is filled in
 
+    def needs_gpu(self) -> bool:
+        """Return whether the tests see the machine's GPUs."""
+        return not self.stub
+
     @property
     def found(self: TryWheel[Path]) -> tuple[Path, ...]:
         """The folders of wheels that it may install."""
@@ -223,7 +227,6 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         title=f"test the wheel of {cell.id}{where} on Python {_python(context, cell)}",
         outputs=("result.json",),
         env=variables.test(context.environ, manifest.cuda.linkage, at.path, gpu=context.gpu),
-        gpu=context.gpu,
         cells=(cell.id,),
     )
 

@@ -226,7 +226,7 @@ def _run(
 ) -> Outcome:
     """Run the actions that are not stored yet, and show their progress."""
     from gpuforge.cli.progress import progress
-    from gpuforge.execute import engine
+    from gpuforge.execute.engine import Engine
     from gpuforge.toolchains import sccache
 
     cache = call.cache
@@ -237,7 +237,7 @@ def _run(
         progress() as observer,
         chosen(options.runner).workers(made.sites, settings, store) as workers,
     ):
-        return engine.run(
+        return Engine(
             steps,
             judged=judged,
             store=store,
@@ -250,7 +250,7 @@ def _run(
             targets=made.plan.targets,
             seconds=options.deadline,
             memory=options.memory if not made.sites else None,
-        )
+        ).run()
 
 
 def runner_settings(made: Planned, options: Options, call: Call) -> RunnerSettings:

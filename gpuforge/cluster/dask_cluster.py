@@ -95,7 +95,7 @@ class DaskCluster:
                 retries=0,
                 resources={each.label: amount for each, amount in needs.items()},
                 workers=[*fit] or None,
-                priority=job.work.action.priority,
+                priority=job.work.priority,
             )
         except _ERRORS as error:
             raise _unreachable(self.address, error) from error

@@ -22,41 +22,12 @@ from gpuforge.execute.store import Store
 from gpuforge.execute.times import now
 from gpuforge.execute.verdict import Verdict, verdicts
 from gpuforge.execute.work import Work, Workers, failed_by
+from gpuforge.plan.action import priorities
 from gpuforge.plan.keys import labelled
 
 _Report = str | Future[ActionResult]  # a worker waits for something (text), or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
 _SHORT = 10.0  # seconds: running one before the others saves nothing if each takes no longer
-
-
-def run(
-    steps: Sequence[Step],
-    *,
-    store: Store,
-    ledger: Ledger,
-    workers: Workers,
-    jobs: int,
-    observer: Observer,
-    logs: Path,
-    project: str,
-    targets: Collection[str] = (),
-    judged: Mapping[str, Verdict] | None = None,
-    seconds: float | None = None,
-    memory: int | None = None,
-) -> Outcome:
-    """Bring every step's outputs into the store, running only the steps that must run, and return how each one ended.
-
-    `judged` are the verdicts on the steps, if the caller has them. `jobs` is the number of job slots, `memory`
-    what they may take together, in bytes (default: this machine's); `logs` the folder
-    for one log per action; `project` names the manifest in the ledger; `targets` the ids of steps whose outputs the
-    caller reads, in addition to those of the last steps. A failed step fails only the steps that need it; steps that
-    only these need are stopped, or not started any more. KeyboardInterrupt in the calling
-    thread stops the running commands (a second one, at once and by force) and ends in an Outcome with `interrupted`; so
-    does the end of `seconds`.
-    """
-    found = judged or verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
-    record = _Record(ledger, project, logs, {step.action.id: step.key for step in steps})
-    return _Engine(steps, found, record, workers, max(1, jobs), memory, observer, targets, seconds).run()
 
 
 def _report(events: _Events, name: str, report: _Report) -> None:
@@ -106,29 +77,47 @@ class _Record(NamedTuple):
             self.ledger.append(entry)
 
 
-class _Engine:
-    """One run. Only the calling thread uses its fields, except `_events`, where workers report."""
+class Engine:
+    """One run: it brings every step's outputs into the store, and runs only the steps that must run.
+
+    Only the thread that calls `run` uses its fields, except `_events`, where workers report.
+    """
 
     def __init__(
         self,
         steps: Sequence[Step],
-        found: Mapping[str, Verdict],
-        record: _Record,
+        *,
+        store: Store,
+        ledger: Ledger,
         workers: Workers,
         jobs: int,
-        memory: int | None,
         observer: Observer,
-        targets: Collection[str],
-        seconds: float | None,
+        logs: Path,
+        project: str,
+        targets: Collection[str] = (),
+        judged: Mapping[str, Verdict] | None = None,
+        seconds: float | None = None,
+        memory: int | None = None,
     ) -> None:
+        """Make ready for a run.
+
+        `judged` are the verdicts on the steps, if the caller has them. `jobs` is the number of job slots, `memory` what
+        they may take together, in bytes (default: this machine's); `logs` the folder for one log per action; `project`
+        names the manifest in the ledger; `targets` the ids of steps whose outputs the caller reads, in addition to
+        those of the last steps. The run is interrupted after `seconds`.
+        """
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._steps = {step.action.id: step for step in steps}
-        self._verdicts = found
-        self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
-        self._record = record
+        self._verdicts = judged or verdicts(
+            steps, store=store, ledger=ledger, project=project, targets=targets
+        )
+        self._to_run = frozenset(name for name, verdict in self._verdicts.items() if verdict.run)
+        self._priorities = priorities([step.action for step in steps])
+        self._record = _Record(ledger, project, logs, {step.action.id: step.key for step in steps})
         self._workers = workers
         actions = {name: self._steps[name].action for name in self._to_run}
-        self._slots = slots_of(workers, actions, Room(jobs, memory or machine_memory()), record)
+        room = Room(max(1, jobs), memory or machine_memory())
+        self._slots = slots_of(workers, actions, room, self._record)
         self._observer = observer
         self._started: dict[str, tuple[Work, float]] = {}  # with the time of a monotonic clock
         self._results: dict[str, ActionResult] = {}
@@ -141,7 +130,12 @@ class _Engine:
         self._events: _Events = queue.SimpleQueue()
 
     def run(self) -> Outcome:
-        """Run the plan to its end or to its interruption."""
+        """Run the plan to its end or to its interruption, and return how each step ended.
+
+        A failed step fails only the steps that need it; steps that only these need are stopped, or not started any
+        more. KeyboardInterrupt in the calling thread stops the running commands (a second one, at once and by force)
+        and ends in an Outcome with `interrupted`; so does the end of the time.
+        """
         self._observer.on_plan(tuple(self._steps.values()), self._to_run)
         for name, verdict in self._verdicts.items():
             if not verdict.run:
@@ -165,9 +159,7 @@ class _Engine:
         return Outcome({name: self._results[name] for name in self._steps}, interrupted)
 
     def _drive(self, pool: ThreadPoolExecutor) -> None:
-        order = {
-            name: (-step.action.priority, at) for at, (name, step) in enumerate(self._steps.items())
-        }  # among the ready ones
+        order = {name: (-self._priorities[name], at) for at, name in enumerate(self._steps)}
         sorter = TopologicalSorter({name: self._to_run & {*self._needs(name)} for name in self._to_run})
         sorter.prepare()
         ready: list[str] = []
@@ -226,7 +218,15 @@ class _Engine:
         step, log = self._steps[name], self._record.log(name)
         self._observer.on_start(step.action, log)
         made = {need: self._record.keys[need] for need in self._needs(name)}
-        work = Work(step.action, step.key, step.facts, made, self._verdicts[name].reason, slots)
+        work = Work(
+            step.action,
+            step.key,
+            step.facts,
+            made,
+            self._verdicts[name].reason,
+            slots,
+            self._priorities[name],
+        )
         report = partial(_report, self._events, name)  # without the engine: it would live on with its store
         self._started[name] = work, time.monotonic()
         self._futures[name] = future = pool.submit(self._workers.do, work, log, report)

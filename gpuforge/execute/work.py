@@ -37,8 +37,8 @@ class Work:
     """One action to do, as data that can be sent to another machine.
 
     `facts` are the parts of its `key`, `made` the keys of the actions whose outputs it reads, by id; `reason` is why it
-    runs, and `jobs` how many processes it may run side by side. `sources` are the paths of its `FileInput`s, by name,
-    if they are not at their own paths.
+    runs, and `jobs` how many processes it may run side by side; the one with the highest `priority` goes first.
+    `sources` are the paths of its `FileInput`s, by name, if they are not at their own paths.
     """
 
     action: Action
@@ -47,6 +47,7 @@ class Work:
     made: Mapping[str, str]
     reason: ActionReason
     jobs: int = 1
+    priority: int = 0
     sources: Mapping[str, InputPath] = field(default_factory=dict)
 
 

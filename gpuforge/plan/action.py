@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -127,6 +128,10 @@ class Step(Generic[P]):
         """Return further modules of gpuforge that it runs, which no import names."""
         return ()
 
+    def needs_gpu(self) -> bool:
+        """Return whether the machine's GPUs are handed to its container."""
+        return False
+
     def plain(self) -> dict[str, Any]:
         """Return its fields as plain data, for JSON."""
         return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
@@ -215,13 +220,11 @@ class Action:
         str, ...
     ] = ()  # variables of the caller handed through (proxies, CA bundles): not in the key
     facts: Mapping[str, str] = field(default_factory=dict)  # what else the result depends on
-    gpu: bool = False  # the machine's GPUs are handed to its container
     image: str | None = None  # the container image's id, a digest; None: this machine itself
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     advice: tuple[Advice, ...] = ()  # what to try when it fails; the first that fits counts; not in the key
     place: str = ""  # the name of its working directory, which others may use at other times; default: its id
     caches: tuple[CacheFolder, ...] = ()  # folders that a container leaves to the next one; not in the key
-    priority: int = 0  # the ready action with the highest starts first; equal ones in the plan's order
 
     def __post_init__(self) -> None:
         for name in ("inputs", "env", "facts"):
@@ -231,6 +234,11 @@ class Action:
         """Make it fit for pickle, which cannot write read-only mappings."""
         values = (getattr(self, each.name) for each in fields(self))
         return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
+
+    @property
+    def gpu(self) -> bool:
+        """Whether the machine's GPUs are handed to its container."""
+        return self.step is not None and self.step.needs_gpu()
 
     @property
     def network(self) -> bool:
@@ -295,6 +303,23 @@ class Action:
     def needs(self) -> tuple[str, ...]:
         """The ids of the actions whose outputs it reads, sorted."""
         return tuple(sorted({i.action for i in self.inputs.values() if isinstance(i, ActionInput)}))
+
+
+def priorities(actions: Sequence[Action]) -> dict[str, int]:
+    """Return, by id, the priority of each action among those that are ready.
+
+    For downloads and preparations it is the length of the longest chain of actions that waits for each. Packaging is
+    short and others wait for it, so it comes before long actions.
+    """
+    needs = {action.id: action.needs for action in actions}
+    waiting = dict.fromkeys(needs, 0)
+    for name in reversed(tuple(TopologicalSorter(needs).static_order())):
+        for need in needs[name]:
+            waiting[need] = max(waiting[need], waiting[name] + 1)
+    short = {"fetch", "prepare"}
+    return {
+        each.id: waiting[each.id] if each.kind in short else int(each.kind == "package") for each in actions
+    }
 
 
 PLACEHOLDER = re.compile(r"\$\$|\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")

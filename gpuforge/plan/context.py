@@ -66,7 +66,6 @@ class StepFields(TypedDict, total=False):
     env: Mapping[str, str]
     passes: tuple[str, ...]
     facts: Mapping[str, str]
-    gpu: bool
     advice: tuple[Advice, ...]
     place: str
     caches: tuple[CacheFolder, ...]

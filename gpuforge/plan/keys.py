@@ -88,8 +88,6 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
     facts[Fact("", "command")] = digest.of_data(command)
     if action.image:
         facts[Fact("", "image")] = action.image
-    if action.gpu:
-        facts[Fact("", "gpu")] = "the machine's"
     whole = [
         FORMAT,
         action.kind,

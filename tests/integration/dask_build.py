@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.cluster.shared_store import opened
-from gpuforge.execute import engine
+from gpuforge.execute.engine import Engine
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.choice import RunnerSettings, chosen
@@ -80,7 +80,7 @@ class Build:
             "p", self.top, {}, Limits(seconds=600), compiled="c", jobs=self.workers, **self.environment
         )
         with chosen("dask").workers(self.sites, settings, self.store) as workers:
-            return engine.run(
+            return Engine(
                 steps,
                 store=self.store,
                 ledger=Ledger(self.top / "ledger"),
@@ -89,7 +89,7 @@ class Build:
                 observer=self.observer,
                 logs=self.top / "logs",
                 project="p",
-            )
+            ).run()
 
 
 def started(mark: Path, count: int) -> int:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 def pause(name: str, seconds: float) -> Any:
     """Return a job of which only this is looked at."""
-    work = SimpleNamespace(action=SimpleNamespace(priority=0))
+    work = SimpleNamespace(priority=0)
     return SimpleNamespace(name=f"{name}-1", seconds=seconds, work=work)
 
 

@@ -30,7 +30,8 @@ from gpuforge.containers.engine import connect
 from gpuforge.containers.images import Images
 from gpuforge.containers.obtain import contents
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.execute import engine, workdir
+from gpuforge.execute import workdir
+from gpuforge.execute.engine import Engine
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Observer, Step
 from gpuforge.execute.runners.docker import docker_runner
@@ -321,7 +322,7 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
     """They are read on the host, where a link would name the host's file."""
     action = task(tmp_path, image, f"out=$(dirname ${{out:result}}); {script}").action
     store = FolderStore(tmp_path / "store")
-    outcome = engine.run(
+    outcome = Engine(
         [Step(action, "0" * 64)],
         store=store,
         ledger=Ledger(tmp_path / "ledger"),
@@ -330,7 +331,7 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
         observer=Silent(),
         logs=tmp_path / "logs",
         project="p",
-    )
+    ).run()
     result = outcome.results["cell/act"]
     assert result.state == ("failed" if message else "done")
     assert message in (result.error.message if result.error else "")

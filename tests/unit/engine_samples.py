@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_store import MemoryLedger, MemoryStore
 
-from gpuforge.execute import engine
+from gpuforge.execute.engine import Engine
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.local.local_runner import LocalRunner
@@ -64,7 +64,7 @@ class Rig:
         seconds: float | None = None,
         memory: int | None = 1 << 40,
     ) -> Outcome:
-        return engine.run(
+        return Engine(
             steps,
             store=self.store,
             ledger=self.ledger,
@@ -76,7 +76,7 @@ class Rig:
             targets=targets,
             seconds=seconds,
             memory=memory,
-        )
+        ).run()
 
 
 def states(outcome: Outcome) -> dict[str, str]:
@@ -87,7 +87,7 @@ def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = N
     work = top / "work"
     work.mkdir(exist_ok=True)
     kept = FolderStore(store or top / "store")
-    return engine.run(
+    return Engine(
         steps,
         store=kept,
         ledger=Ledger(top / "ledger.jsonl"),
@@ -96,7 +96,7 @@ def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = N
         observer=Listener(),
         logs=top / "logs",
         project="p",
-    )
+    ).run()
 
 
 class MemoryRunner:

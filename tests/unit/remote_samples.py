@@ -8,11 +8,16 @@ from dataclasses import replace
 from gpuforge import digest
 from gpuforge.execute.outcome import ActionReason, Change
 from gpuforge.execute.work import Work
-from gpuforge.plan.action import Action
+from gpuforge.plan.action import Action, P, Step
 from gpuforge.plan.keys import Fact
 
 REASON = ActionReason("changed", changes=(Change(Fact("file", "a.cu"), "1", None),))
 WRITE = "import sys; print('hello'); open(sys.argv[1], 'w').write('made')"
+
+
+class OnGpu(Step[P]):
+    def needs_gpu(self) -> bool:
+        return True
 
 
 def action(code: str = WRITE, **more: object) -> Action:

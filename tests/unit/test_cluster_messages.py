@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from remote_samples import REASON, action, work
+from remote_samples import REASON, OnGpu, action, work
 
 from gpuforge import digest
 from gpuforge.cluster import abilities, inputs
@@ -135,7 +135,7 @@ def test_an_engine_names_an_ability_as_earlier_versions_did() -> None:
 
 
 def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
-    plain, contained = action(), action(image="sha256:1", gpu=True)
+    plain, contained = action(), action(image="sha256:1", step=OnGpu())
     machine = {abilities.identity(): 1.0, abilities.machine(): 1.0, abilities.MEMORY: 16e9}
     assert [*abilities.lacking(abilities.needed(plain, int(32e9)), machine)] == []
     assert [*map(predicate, abilities.lacking(abilities.needed(contained, int(32e9)), machine))] == [

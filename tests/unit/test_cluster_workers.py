@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from remote_samples import REASON, action, work
+from remote_samples import REASON, OnGpu, action, work
 
 from gpuforge.cluster import abilities, client, inputs
 from gpuforge.cluster import client as attempt
@@ -117,7 +117,9 @@ def test_room_is_taken_before_work_begins_and_free_when_it_ends(tmp_path: Path) 
     with RemoteWorkers(run, at, ThreadCluster(), {}, is_remote=True).living() as workers:
         first, second, third = (replace(action(), id=name) for name in "abc")
         assert [workers.take_room(each) for each in (first, second, third)] == [True, True, False]
-        assert workers.take_room(replace(third, gpu=True))  # nobody can do it: one is submitted, and says so
+        assert workers.take_room(
+            replace(third, step=OnGpu())
+        )  # nobody can do it: one is submitted, and says so
         workers.do(work(first), tmp_path / "log", lambda _: None)
         assert workers.take_room(third)
 

@@ -17,7 +17,7 @@ from engine_samples import Listener, MemoryRunner, real, states, step
 
 from gpuforge import digest
 from gpuforge.cli.build_report import words
-from gpuforge.execute import engine
+from gpuforge.execute.engine import Engine
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.store import FolderStore, Stored
@@ -69,7 +69,7 @@ def test_of_an_up_to_date_plan_only_the_last_actions_are_looked_up(tmp_path: Pat
     ledger, logs = Ledger(tmp_path / "ledger.jsonl"), tmp_path / "logs"
     for _ in range(2):
         store.looked_up = 0
-        outcome = engine.run(
+        outcome = Engine(
             steps,
             store=store,
             ledger=ledger,
@@ -78,7 +78,7 @@ def test_of_an_up_to_date_plan_only_the_last_actions_are_looked_up(tmp_path: Pat
             observer=Listener(),
             logs=logs,
             project="p",
-        )
+        ).run()
         assert outcome.ok
     assert (len(runner.ran), store.looked_up) == (30, 6)  # the ends of six chains
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from engine_samples import Rig, step
 
-from gpuforge.execute import engine, slots
+from gpuforge.execute import slots
+from gpuforge.execute.engine import Engine
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.work import Workplace
@@ -39,8 +40,8 @@ def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
 def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path: Path) -> None:
     steps = (
         step("compile"),
-        step("for tests", kind="fetch", priority=1),
-        step("for builds", kind="fetch", priority=2),
+        step("for tests", kind="fetch"),
+        step("for builds", kind="fetch"),
         step("build", "for builds"),
         step("test", "build", "for tests"),
     )
@@ -53,7 +54,7 @@ def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_
 def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) -> None:
     def cell(name: str) -> tuple[Step, Step, Step]:
         build = step(f"{name} build")
-        wheel = step(f"{name} wheel", build.action.id, priority=1)
+        wheel = step(f"{name} wheel", build.action.id, kind="package")
         return build, wheel, step(f"{name} test", wheel.action.id)
 
     seen = watched(tmp_path, *cell("a"), *cell("b"), jobs=1)
@@ -166,7 +167,7 @@ def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch
             asked.append(action.id)
             return len(asked) > 3
 
-    outcome = engine.run(
+    outcome = Engine(
         [step(name, place="one", kind="build") for name in "abc"],
         store=rig.store,
         ledger=rig.ledger,
@@ -175,6 +176,6 @@ def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch
         observer=rig.listener,
         logs=tmp_path / "logs",
         project="p",
-    )
+    ).run()
     assert outcome.ok
     assert asked[:3] == ["a", "b", "c"]

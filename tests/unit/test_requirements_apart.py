@@ -12,7 +12,7 @@ from audit_samples import wheel
 from engine_samples import Listener
 
 from gpuforge.actions.cell_actions import lower
-from gpuforge.execute import engine
+from gpuforge.execute.engine import Engine
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.local.local_runner import LocalRunner
@@ -63,7 +63,7 @@ class Builds:
         actions = [action for action in mine if not action.id.endswith(("/carried", "/host-build"))]
         found = keys([*actions])
         store = FolderStore(self.folder / "store")
-        outcome = engine.run(
+        outcome = Engine(
             [Step(action, found[action.id].digest, found[action.id].facts) for action in actions],
             store=store,
             ledger=Ledger(self.folder / "ledger"),
@@ -72,7 +72,7 @@ class Builds:
             observer=Listener(),
             logs=self.folder / "logs" / project,
             project=project,
-        )
+        ).run()
         return file, outcome
 
     def states(self, project: str, hook: str, **more: str) -> dict[str, str]:
