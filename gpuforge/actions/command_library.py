@@ -24,8 +24,8 @@ from gpuforge.plan.action import ActionInput, Handle, Laid, P, Staged, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.source_files import LoweredObject
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.runtime.placeholders import fill
-from gpuforge.runtime.values import CpuLevel
 
 # The runtime itself computes ids and reads libraries, in the environment's Python. The argument is a file with the
 # runtime's folder and either what an id is made of, or the library to read it from.

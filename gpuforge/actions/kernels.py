@@ -25,8 +25,8 @@ from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.supported import refuse_same_modules
 from gpuforge.plan.variables import literal, literals
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.runtime.placeholders import fill
-from gpuforge.runtime.values import CpuLevel
 from gpuforge.toolchains import nvcc, registry
 from gpuforge.toolchains.toolchain import Compiler, CompilerCall
 

@@ -3,7 +3,8 @@
 from typing import NamedTuple, Self
 
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import CpuLevel, kind_of
+from gpuforge.runtime.cpu import CpuLevel
+from gpuforge.runtime.values import kind_of
 
 
 class Parameter(NamedTuple):

@@ -63,7 +63,7 @@ def _tables() -> str:
                 "const char *const gpuf_levels[][3]",
                 (
                     f"{{{_text(cpu_machine)}, {_text(level)}, {_text(' '.join(features))}}}"
-                    for cpu_machine, levels in values.LEVELS.items()
+                    for cpu_machine, levels in cpu.LEVELS.items()
                     for level, features in levels.items()
                 ),
             ),

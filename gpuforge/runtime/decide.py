@@ -12,7 +12,7 @@ from . import layout
 from .arch import Arch, Version, binary_mismatch, driver_for_binary, driver_for_ptx, ptx_mismatch
 from .backends import BACKENDS, Here, Request, implementation
 from .driver import Probe, gpu_disabled, switched_off
-from .process import DriverError, KernelUnavailable, UnknownKernel
+from .process import DriverError, KernelUnavailable, UnknownKernel, printable
 from .signature import Entry, matching, nearest
 from .values import (
     CPU,
@@ -20,7 +20,6 @@ from .values import (
     Build,
     BuildPlace,
     Candidate,
-    CpuLevel,
     Image,
     KernelName,
     Module,
@@ -227,8 +226,10 @@ def _preference(candidate: Candidate) -> tuple[int, int, int, int, int]:
     image, built_for = candidate.image, candidate.image.built_for if candidate.image else ""
     if candidate.reason.kind in LAST:
         return candidate.origin, 3, 0, 0, 0
-    if isinstance(built_for, CpuLevel):
-        return candidate.origin, 2, -built_for.rank, 0, 0
+    if image is not None and image.about.built_for == "CPU":
+        from .cpu import CpuLevel
+
+        return candidate.origin, 2, -CpuLevel(str(built_for)).rank, 0, 0
     if image is None or not isinstance(built_for, Arch):
         return candidate.origin, int(image is not None and image.about.of_module), 0, 0, 0
     variant = ("a", "f", "").index(built_for.variant)
@@ -317,7 +318,7 @@ def _of_machine(reason: Reason, problem: Reason) -> bool:
 def named(candidate: Candidate) -> str:
     own = candidate.origin in {Origin.EXPLICIT, Origin.USER_BUILD}
     shipped = not own or not candidate.build.place
-    return candidate.label if shipped else f"{candidate.label} ({candidate.build.place})"
+    return candidate.label if shipped else printable(f"{candidate.label} ({candidate.build.place})")
 
 
 def _failure(name: str, error: DriverError | Refused) -> Reason:

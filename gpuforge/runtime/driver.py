@@ -7,18 +7,19 @@ Functions, types and codes: https://docs.nvidia.com/cuda/cuda-driver-api/
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .process import DriverError, shared
-from .values import CpuLevel, Image, Reason, dotted
+from .process import DriverError, printable, shared
+from .values import Reason, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option: CU_JIT_ERROR_LOG_BUFFER and its size in bytes
 _LOG_BYTES = 8192
+_MOST_DEVICES = 4096  # a driver that counts more is broken
 SECONDS = "GPUFORGE_DRIVER_TIMEOUT"  # how long a driver may take to start
 LONGEST_SECONDS = 1e8  # three years; a thread cannot wait for an infinite time
 DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
@@ -159,7 +161,7 @@ class Driver:
         self.has_libraries = bool(self.c.cuLibraryLoadData and self.c.cuKernelGetFunction)
         count = c_int()
         self.call("cuDeviceGetCount", byref(count))
-        self.devices = tuple(map(self._device, range(count.value)))
+        self.devices = tuple(map(self._device, range(count.value if count.value < _MOST_DEVICES else 0)))
 
     def call(self, name: str, *args: Any, log: Any = None) -> None:
         code = getattr(self.c, name)(*args)
@@ -243,7 +245,9 @@ class Driver:
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, len(name), self.device(ordinal))
         major, minor = (self.device_attribute(ordinal, a) for a in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR))
-        return Device(ordinal, name.value.decode(errors="replace"), (major, minor))
+        return Device(
+            ordinal, " ".join(printable(name.value.decode(errors="replace")).split()), (major, minor)
+        )
 
 
 _drivers: dict[tuple[str, ...], Driver] = {}
@@ -295,11 +299,7 @@ def _opened(files: tuple[str, ...]) -> Driver | Reason:
     if isinstance(first, str):
         shared().drivers.pop(files, None)
         return Reason(first, second)
-    library = ctypes.CDLL(second, handle=first)
-    try:
-        return bind(library, second, DRIVER) or Driver(library, files, _version(library) or (0, 0))
-    except DriverError as error:
-        return _reason(error)
+    return _bound(ctypes.CDLL(second, handle=first), second, files)
 
 
 def _start(files: tuple[str, ...]) -> tuple[Any, ...]:
@@ -311,15 +311,21 @@ def _start(files: tuple[str, ...]) -> tuple[Any, ...]:
     if version is not None and version < DRIVER_NEEDED:
         facts = {"library": file, "what": "CUDA", "found": dotted(version), "needed": dotted(DRIVER_NEEDED)}
         return "library-too-old", facts
+    found = _bound(library, file, files, start=True)
+    return tuple(found) if isinstance(found, Reason) else (library._handle, file)
+
+
+def _bound(library: Any, file: str, files: tuple[str, ...], *, start: bool = False) -> Driver | Reason:
     problem = bind(library, file, DRIVER)
     if problem is not None:
-        return tuple(problem)
-    failed = library.cuInit(0)
-    return tuple(_reason(_error(library, "cuInit", failed))) if failed else (library._handle, file)
-
-
-def _reason(error: DriverError) -> Reason:
-    return Reason("driver-error", {"message": str(error), "call": error.call, "code": error.code})
+        return problem
+    try:
+        failed = start and library.cuInit(0)
+        if failed:
+            raise _error(library, "cuInit", failed)
+        return Driver(library, files, _version(library) or (0, 0))
+    except DriverError as error:
+        return Reason("driver-error", {"message": str(error), "call": error.call, "code": error.code})
 
 
 def _error(library: Any, call: str, code: int, log: str = "", kernel: str = "") -> DriverError:
@@ -335,7 +341,7 @@ def _version(library: ctypes.CDLL) -> tuple[int, int] | None:
     """Return the newest CUDA version that the driver supports, before any other call."""
     function = getattr(library, "cuDriverGetVersion", None)
     value = c_int()
-    if function is None or function(byref(value)) or not value.value:
+    if function is None or function(byref(value)):
         return None
     return value.value // 1000, value.value % 1000 // 10
 
@@ -400,11 +406,23 @@ class Attempt:
 
     def _run(self, function: Callable[[], Any]) -> None:
         try:
+            reach(self._files)
             found = function()
         except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
             facts = {"library": ", ".join(self._files), "what": self._table.what, "problem": str(error)}
             found = Reason("not-the-library", facts)
         self.record["outcome"].append(found)
+
+
+def reach(files: Sequence[str]) -> None:
+    """Read a byte of what the loader would open first, to wait here for a pipe or a dead mount.
+
+    The loader would wait for it with a lock that all imports and the end of the process need.
+    """
+    for folder in (os.environ.get("LD_LIBRARY_PATH") or "/").split(":"):
+        for file in files:
+            with contextlib.suppress(OSError), open(os.path.join(folder, file), "rb") as stream:
+                stream.read(1)
 
 
 def patience(env: Any) -> float:
@@ -458,15 +476,3 @@ def driver_release() -> str:
     except OSError:
         return ""
     return found[1] if found else ""
-
-
-def with_cpu(machine: Probe, images: Iterable[Image]) -> Probe:
-    """Return the facts with those of the CPU, if one of the images is for a level of CPUs."""
-    leveled = any(isinstance(image.built_for, CpuLevel) and image.built_for.name for image in images)
-    if not leveled:
-        return machine
-    try:
-        from .cpu import this_cpu
-    except ImportError:  # only the user can have brought such an image
-        return machine
-    return machine._replace(cpu=this_cpu())

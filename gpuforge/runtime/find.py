@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from . import layout
 from .layout import BuildUnusable, Lookup, guard, guard_place, home_problem, user_folder, variable
-from .values import HOST_LIBRARY, BuildPlace, Image, Origin, Reason, Refused, place_in
+from .values import BuildPlace, Image, Origin, Reason, Refused, place_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _cpu(lookup: Lookup, name: str, abi: str | Reason) -> tuple[BuildPlace, ...]
 
 
 def _left_out(origin: Origin, file: str) -> BuildPlace:
-    return BuildPlace(origin, file, file=file, image=HOST_LIBRARY, problem=Reason("part-left-out"))
+    return BuildPlace(origin, file, file=file, image=Image("library"), problem=Reason("part-left-out"))
 
 
 def _recipe_of(folder: str) -> tuple[Recipe | None, Reason | None]:

@@ -166,11 +166,10 @@ class KernelSet:
         Devices and compilers are looked for up to `until` in the order of origins.
         """
         from .backends import BACKENDS, implementation
-        from .driver import Probe, gpu_disabled, probe, switched_off, with_cpu
+        from .driver import Probe, gpu_disabled, probe, switched_off
 
         off = gpu_disabled(self.env)
         machine = Probe(None, problem=switched_off(self.env)) if off else probe(self._driver)
-        machine = with_cpu(machine, (image for place in self.places() for image in place.images))
         loaders = [(place, {image.about.loader for image in place.images}) for place in self.places()]
         found = {}
         for loader, backend in BACKENDS.items():

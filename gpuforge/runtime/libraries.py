@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, TypeVar, Union
 
 from . import document, elf, layout
 from .decide import judge, neighbours
-from .driver import Probe, gpu_disabled, probe, with_cpu
+from .driver import Probe, gpu_disabled, probe
 from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .process import KernelUnavailable, UnknownKernel
 from .values import (
-    HOST_LIBRARY,
     Build,
     BuildPlace,
     Candidate,
@@ -301,7 +300,7 @@ def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
         return lookup.machine
     images = [image for build in found for image in build.images]
     gpu = any(image.about.built_for != "CPU" for image in images) and not gpu_disabled(lookup.env)
-    return with_cpu(probe() if gpu else Probe(None), images)
+    return probe() if gpu else Probe(None)
 
 
 def _builds(lookup: Lookup, name: str, abi: str | Reason, listed: Listing | None) -> list[Build]:
@@ -379,5 +378,5 @@ def cpu_places(lookup: Lookup, name: str, abi: str | Reason) -> tuple[BuildPlace
 
 
 def _place(build: Build) -> BuildPlace:
-    image, file = (*build.images, HOST_LIBRARY)[0], build.place
+    image, file = (*build.images, Image("library"))[0], build.place
     return BuildPlace(build.origin, file, None, file, image, build.problem, build.wheel)

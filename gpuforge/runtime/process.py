@@ -54,13 +54,18 @@ def one_per_process(own: Error) -> Error:
     return found
 
 
+def printable(text: str) -> str:
+    """Return a text with what steers a terminal as escapes; it may have lines."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
 @one_per_process
 class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to fall back from, not a mistake
     """No GPU kernel is available here; `reasons` has one line for each place tried. The caller uses the CPU."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
-        super().__init__("\n".join(reasons))
-        self.reasons = tuple(reasons)
+        self.reasons = tuple(map(printable, reasons))
+        super().__init__("\n".join(self.reasons))
 
 
 @one_per_process
@@ -69,6 +74,9 @@ class UnknownKernel(LookupError):  # noqa: N818  as KernelUnavailable
 
     It is a mistake in a program, on every machine: there is nothing to fall back to.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 @one_per_process
@@ -92,6 +100,9 @@ class DriverError(RuntimeError):
         source: str = "",
         device: str = "",
     ) -> None:
+        call, name, text, log, kernel, source, device = map(
+            printable, (call, name, text, log, kernel, source, device)
+        )
         place = f"kernel {kernel} of {source}" if source else f"kernel {kernel}"
         where = ", ".join([*([place] if kernel else []), *([f"on {device}"] if device else [])])
         lines = [f"{call} failed: {name} ({code}): {text}", where, log, advice and f"What to do: {advice}"]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from . import document
 from .arch import Arch, Version
+from .process import printable
 from .signature import Entry, Parameter, matching, plain_entry
 
 SENTENCES = {
@@ -84,7 +85,7 @@ class Reason(NamedTuple):
 
             without = WITHOUT.get(self.kind) if "" in self.facts.values() else None
             sentence = without or MORE[self.kind]
-        return sentence.format(**self.facts)
+        return printable(sentence.format(**self.facts))
 
     def as_data(self) -> dict[str, object]:
         """Return the reason as JSON has it: its kind, its facts, and the sentence for people."""
@@ -166,52 +167,15 @@ def kind_of(name: str) -> ImageKind:
     return KINDS.get(name) or ImageKind(name)
 
 
-# Levels: the x86-64 psABI, section 3.1.1, https://gitlab.com/x86-psABIs/x86-64-ABI. The features have the names
-# of the `flags` line of /proc/cpuinfo:
-# https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/arch/x86/include/asm/cpufeatures.h
-# Machine (as in `uname -m`) -> its levels, the lowest first, each with the features that it adds to the one before.
-LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
-    "x86_64": {
-        "x86-64": (),
-        "x86-64-v2": ("cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"),
-        "x86-64-v3": ("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
-        "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
-    },
-}
-
-
-class CpuLevel(NamedTuple):
-    """The level that code for CPUs needs: "x86-64-v3", or "" for any CPU of the machine type."""
-
-    name: str = ""
-
-    @property
-    def machine(self) -> str:
-        return next((machine for machine, levels in LEVELS.items() if self.name in levels), "")
-
-    @property
-    def rank(self) -> int:
-        """Its index among the levels of its machine, the lowest first; -1 for "" and unknown ones."""
-        return list(LEVELS[self.machine]).index(self.name) if self.machine else -1
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        levels = list(LEVELS.get(self.machine, {}).values())
-        return tuple(name for level in levels[: self.rank + 1] for name in level)
-
-    def of_image(self, kind: str) -> str:
-        return self.name
-
-
 class Image(NamedTuple):
     """One image of a file.
 
-    `built_for` is an architecture or a level, for other kinds the text of the index. `toolkit` is the CUDA version of
-    the compiler, `isa` the PTX ISA. `variable` of the environment names a file of the kind "unread".
+    `built_for` is an architecture, else the text of the index: a level of CPUs. `toolkit` is the CUDA version of the
+    compiler, `isa` the PTX ISA. `variable` of the environment names a file of the kind "unread".
     """
 
     kind: str
-    built_for: Union[Arch, CpuLevel, str] = ""
+    built_for: Union[Arch, str] = ""
     toolkit: Version = (0, 0)
     isa: Optional[Version] = None
     variable: str = ""
@@ -244,7 +208,6 @@ class Build(NamedTuple):
 
 
 CPU = Build(Origin.CPU, "")
-HOST_LIBRARY = Image("library", CpuLevel())
 
 
 class Candidate(NamedTuple):
@@ -404,9 +367,7 @@ def image_of(entry: dict[str, Any], toolkit: str) -> Image:
     return Image(kind, _built_for(about.built_for, arch), version, isa)
 
 
-def _built_for(what: str, text: str) -> Arch | CpuLevel | str:
-    if what == "CPU":
-        return CpuLevel(text)
+def _built_for(what: str, text: str) -> Arch | str:
     if what != "GPU":
         return text
     try:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.runtime.placeholders import PLACEHOLDER
-from gpuforge.runtime.values import CpuLevel, kind_of
+from gpuforge.runtime.values import kind_of
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import CompilerCall, CompilerTarget, PackagedCompiler, Toolchain
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 # `Target::Feature` of Halide 21: https://github.com/halide/Halide/blob/main/src/Target.h

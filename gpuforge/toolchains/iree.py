@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import LEVELS, CpuLevel
+from gpuforge.runtime.cpu import LEVELS, CpuLevel
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 # Compute capabilities for which IREE 3.13 compiles an element-wise function; not 5.x, 9.0 and 10.0.

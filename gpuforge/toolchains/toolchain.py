@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.package import embed, kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet, SourceSet, UserToolchain
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.user_compilers import bounds
 

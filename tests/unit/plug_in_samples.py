@@ -13,7 +13,7 @@ from gpuforge.toolchains import registry
 CODE = """\
 from pathlib import Path
 
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 

@@ -16,7 +16,7 @@ from library_samples import compile_library
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.package import embed, kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet, SourceSet, UserToolchain
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 
 CUDA = """\
 #include "scale.h"

@@ -36,7 +36,7 @@ FOUNDATION = {
     "tree",
 }
 # the runtime's modules that the foundation shares with it: they import each other and the standard library
-SHARED = {"arch", "document", "layout", "placeholders"} | {
+SHARED = {"arch", "cpu", "document", "layout", "placeholders"} | {
     *(
         "index",
         "libraries",

@@ -19,7 +19,7 @@ from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 
 OK = {"demo/ext.so": elf()}
 WARNS = {"demo/ext.so": elf(runpath="/build/lib")}

@@ -16,7 +16,7 @@ from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.expectation import Expectation
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 
 HOME = "demo/_gpuforge"
 

@@ -28,7 +28,7 @@ from gpuforge.package.contents import (
 from gpuforge.plan.action import Workdir
 from gpuforge.runtime import document
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.wheel.filename import LockedWheels
 
 PTX = next(content for each, content in fatbins.images(FATBIN_12_4) if each.kind == "ptx")

@@ -96,6 +96,98 @@ def test_a_library_that_fails_in_python_is_an_answer_with_the_file_that_was_open
     )
 
 
+def of_zeros(folder: Path, **functions: str) -> str:
+    """A driver whose functions do nothing and return 0, but for those given in C."""
+    source = folder / "driver.c"
+    names = {**DRIVER.required, **DRIVER.optional}
+    parts = [f"int {name}{functions.get(name, '(void) { return 0; }')}\n" for name in names]
+    source.write_text("".join(["#include <string.h>\n#include <unistd.h>\n", *parts]))
+    library = source.with_name("libcuda.so.1")
+    subprocess.run(["gcc", "-w", "-shared", "-fPIC", source, "-o", library], check=True)
+    return str(library)
+
+
+ONE_DEVICE = {
+    "cuDriverGetVersion": "(int *n) { *n = 13000; return 0; }",
+    "cuDeviceGetCount": "(int *n) { *n = 1; return 0; }",
+}
+
+
+@pytest.mark.parametrize(
+    ("functions", "problem"),
+    [
+        ({}, "{} is for CUDA 0.0; this runtime needs 11.0 or newer"),
+        (
+            {**ONE_DEVICE, "cuDeviceGetCount": "(int *n) { *n = 1u << 31; return 0; }"},
+            "the driver sees no GPU",
+        ),
+        (
+            {**ONE_DEVICE, "cuDeviceGetCount": "(int *n) { *n = ~0u >> 1; return 0; }"},
+            "the driver sees no GPU",
+        ),
+        (
+            {**ONE_DEVICE, "cuDeviceGetName": "(char *name) { sleep(60); return 0; }"},
+            f"the NVIDIA driver did not answer within 0.5 seconds: {DRIVER.advice}",
+        ),
+    ],
+    ids=["zeros", "fewer than none", "two billion", "hangs at a device"],
+)
+@pytest.mark.thorough
+def test_a_driver_that_lies_is_an_answer(
+    functions: dict[str, str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUFORGE_DRIVER_TIMEOUT", "0.5")
+    library = of_zeros(tmp_path, **functions)
+    assert str(probe((library,)).problem) == problem.format(library)
+
+
+@pytest.mark.thorough
+def test_a_device_that_answers_nothing_runs_nothing(tmp_path: Path) -> None:
+    driver = of_zeros(tmp_path, **ONE_DEVICE)
+    with pytest.raises(KernelUnavailable, match=r"this device is 0\.0"):
+        KernelSet(write_set(tmp_path / "default-kernels"), env={}, driver=driver).function("saxpy")
+
+
+@pytest.mark.thorough
+def test_a_driver_that_never_opens_is_an_answer_and_other_libraries_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "libcuda.so.1")
+    program = "from gpuforge.runtime import probe; print(probe().problem); import _sqlite3"
+    env = {**os.environ, "LD_LIBRARY_PATH": f"/absent:{tmp_path}", "GPUFORGE_DRIVER_TIMEOUT": "0.5"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout == f"the NVIDIA driver did not answer within 0.5 seconds: {DRIVER.advice}\n"
+
+
+STEERING = '"\\x1b[31mRed\\x07\\xe2\\x80\\xae\\n2"'
+
+
+@pytest.mark.thorough
+def test_what_a_driver_or_a_variable_says_steers_no_terminal(tmp_path: Path) -> None:
+    driver = of_zeros(
+        tmp_path,
+        **ONE_DEVICE,
+        cuDeviceGetName=f"(char *name) {{ strcpy(name, {STEERING}); return 0; }}",
+        cuDeviceGetAttribute="(int *value, int which) { *value = which == 75 ? 9 : 0; return 0; }",
+        cuGetErrorName=f"(int code, char **name) {{ *name = {STEERING}; return 0; }}",
+        cuGetErrorString=f"(int code, char **text) {{ *text = {STEERING}; return 0; }}",
+        cuLibraryLoadData="(void) { return 200; }",
+    )
+    env = {"GPUFORGE_KERNELS_DEFAULT_KERNELS": "/\x1b[31m", "GPUFORGE_KERNEL_HOME": "\x9b31m"}
+    kernels = KernelSet(write_set(tmp_path / "default-kernels"), env=env, driver=driver)
+    texts = [kernels.explain()]
+    assert "GPU 0: \\x1b[31mRed\\x07\\u202e 2, compute" in texts[0]
+    with pytest.raises(KernelUnavailable) as failed:
+        kernels.function("saxpy")
+    found = open_driver((driver,))
+    assert isinstance(found, Driver)
+    with pytest.raises(DriverError) as refused:
+        found.load(b"")
+    texts += [*failed.value.reasons, str(failed.value), str(refused.value), refused.value.text]
+    texts.append(str(Reason("switched-off", {"variable": "X", "value": "\x1b[2J\udc9b"})))
+    assert [text for text in texts if not text.replace("\n", "").isprintable()] == []
+
+
 def test_what_the_probe_sees(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUB_DEVICES", "2")
     monkeypatch.setenv("STUB_VERSION", "12040")

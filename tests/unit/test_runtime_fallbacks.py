@@ -17,10 +17,10 @@ from gpuforge.package import kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.runtime import KernelUnavailable, UnknownKernel, cpu, libraries
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu import LEVELS, CpuLevel
 from gpuforge.runtime.driver import Probe, probe
 from gpuforge.runtime.find import contents
 from gpuforge.runtime.kernellibrary import KernelLibrary
-from gpuforge.runtime.values import LEVELS, CpuLevel
 
 pytestmark = pytest.mark.xdist_group("fallbacks")  # compiled once
 GPU = (

@@ -9,7 +9,7 @@ from gpuforge.runtime.backends.nvrtc import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
 from gpuforge.runtime.decide import resolve
 from gpuforge.runtime.driver import Device, Probe
-from gpuforge.runtime.values import Build, Candidate, CpuLevel, Image, Origin, Reason
+from gpuforge.runtime.values import Build, Candidate, Image, Origin, Reason
 
 
 def cubin(arch: str, toolkit: tuple[int, int] = (13, 0)) -> Image:
@@ -243,7 +243,7 @@ NVRTC = Nvrtc("libnvrtc.so.12", (12, 4), "12.4.127", (Arch(5, 0), Arch(8, 0), Ar
 WITHOUT_NVRTC = Reason("not-installed", {"what": "NVRTC", "install": "pip install x"})
 POCL = OpenClDevice("cpu-znver3", "3.0", "Portable Computing Language")
 EVERYWHERE = [
-    Build(Origin.CPU, "libop.so", (Image("library", CpuLevel()),)),
+    Build(Origin.CPU, "libop.so", (Image("library"),)),
     Build(Origin.OPENCL, "op.cl", (Image("opencl"),)),
     Build(Origin.SHIPPED, "op.fatbin", (ptx("compute_80"), cubin("sm_80"), cubin("sm_90"))),
     Build(Origin.CACHED_BUILD, "op.cu", (Image("cuda"),)),

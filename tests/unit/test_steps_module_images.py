@@ -12,7 +12,7 @@ from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package.contents import CompiledModule
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.values import CpuLevel
+from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.toolchains.iree import TOOLCHAIN
 
 PTX = "//\n.version {isa}\n.target {target}\n.address_size 64\n.visible .entry f() {{ ret; }}\0"

@@ -14,7 +14,8 @@ from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.runtime import layout
-from gpuforge.runtime.values import CpuLevel, kind_of
+from gpuforge.runtime.cpu import CpuLevel
+from gpuforge.runtime.values import kind_of
 
 
 @rule(

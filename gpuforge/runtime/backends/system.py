@@ -34,7 +34,7 @@ from ..signature import (
     target_of,
     whole,
 )
-from ..values import Build, CpuLevel, Image, Reason, Refused, Verdict
+from ..values import Build, Image, Reason, Refused, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
 
 def judge(image: Image, build: Build, here: Here) -> Verdict:
     """Judge a library by its level of CPUs."""
-    level = image.built_for
-    if not isinstance(level, CpuLevel):
-        return Verdict(False, here.obstacle or Reason("not-loadable"))
+    level = cpu.CpuLevel(str(image.built_for))
     return Verdict.of(cpu.refusal(level, here.machine.cpu) or build.failure, _merit(build, level))
 
 
@@ -65,7 +63,7 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> H
     return load(module.file, entry, str(request.machine.problem or ""))
 
 
-def _merit(build: Build, level: CpuLevel) -> Reason:
+def _merit(build: Build, level: cpu.CpuLevel) -> Reason:
     if level.name:
         return Reason("made-for-level", {"level": level.name})
     facts = {"name": build.name, "compiler": build.compiler}

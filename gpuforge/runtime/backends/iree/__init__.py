@@ -8,7 +8,7 @@ from ... import cpu
 from ...arch import Arch
 from ...decide import gpu_refusal
 from ...driver import Probe
-from ...values import Build, CpuLevel, Image, Reason, Verdict
+from ...values import Build, Image, Reason, Verdict
 from .devices import devices_for
 
 TYPE_CHECKING = False
@@ -36,8 +36,8 @@ def judge(image: Image, build: Build, here: Here) -> Verdict:
     refusal = here.off
     if isinstance(image.built_for, Arch):
         refusal = here.obstacle or gpu_refusal(image, image.built_for, here)
-    elif isinstance(image.built_for, CpuLevel):
-        refusal = cpu.refusal(image.built_for, here.machine.cpu)
+    elif image.about.built_for == "CPU":
+        refusal = cpu.refusal(cpu.CpuLevel(image.built_for), here.machine.cpu)
     found = _device(image, here)
     refusal = refusal or (build.failure if found.accepted else None)
     return found if refusal is None else Verdict(False, refusal)

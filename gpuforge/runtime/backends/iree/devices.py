@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ...driver import Attempt, Table, gpu_disabled, patience, switched_off
-from ...process import DriverError
+from ...driver import Attempt, Table, gpu_disabled, patience, reach, switched_off
+from ...process import DriverError, printable
 from ...values import KINDS, Reason
 
 TYPE_CHECKING = False
@@ -22,6 +22,7 @@ IREE = Table(
     "IREE runtime", ("iree.runtime",), {}, {}, "one of its drivers hangs: `iree-run-module --list_devices`"
 )
 VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none
+_OPENED = {"cuda": ("libcuda.so.1", "libcuda.so"), "vulkan": ("libvulkan.so.1", "libvulkan.so")}  # by IREE
 ADVICE = {
     "cuda": "IREE opens libcuda.so: where there is libcuda.so.1 alone, make a link of that name",
     "vulkan": "install a Vulkan loader and a driver, such as libvulkan1 and mesa-vulkan-drivers",
@@ -110,7 +111,7 @@ def _names(driver: str, env: Mapping[str, str], install: str) -> tuple[str, ...]
         problem: Reason | None = Attempt(IREE, partial(_open, driver, install)).wait(patience(env))
         if problem is not None:
             return problem
-    return tuple(str(info["name"]) for info in _devices[driver][1])
+    return tuple(info["name"] for info in _devices[driver][1])
 
 
 def _open(driver: str, install: str) -> Reason | None:
@@ -122,6 +123,7 @@ def _open(driver: str, install: str) -> Reason | None:
         return Reason(
             "not-the-library", {"library": "iree.runtime", "what": IREE.what, "problem": str(error)}
         )
+    reach(_OPENED.get(driver, ()))
     with _lock:
         try:
             found = iree.get_driver(driver)
@@ -132,7 +134,7 @@ def _open(driver: str, install: str) -> Reason | None:
         if not infos:
             return Reason("no-iree-device", {"driver": driver})
         _opened_by[0] = os.getpid()
-        _devices[driver] = found, infos
+        _devices[driver] = found, [{**info, "name": printable(str(info["name"]))} for info in infos]
     return None
 
 

@@ -420,7 +420,7 @@ def _device(driver: str, number: int) -> IreeDevice:
         iree_device = _devices.get((driver, number))
         if iree_device is None:
             found, info = opened(driver, number)
-            name = str(info["name"])
+            name = info["name"]
             try:
                 device = found.create_device(info["device_id"])
             except (RuntimeError, ValueError) as error:

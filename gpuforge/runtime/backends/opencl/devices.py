@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...driver import DRIVER, Attempt, gpu_disabled, patience, switched_off
+from ...driver import Attempt, Table, gpu_disabled, patience, reach, switched_off
+from ...process import printable
 from ...values import Reason
 
 SWITCH = "GPUFORGE_OPENCL"
 KINDS = ("gpu", "accelerator", "cpu")  # of devices, in the order of preference
-_LOADER = DRIVER._replace(
-    what="OpenCL loader", advice="one of the implementations listed in /etc/OpenCL/vendors hangs"
+_VENDORS = "/etc/OpenCL/vendors"  # or the folder in OCL_ICD_VENDORS
+_LOADER = Table(
+    "OpenCL loader", ("libOpenCL.so.1",), {}, {}, f"one of the implementations listed in {_VENDORS} hangs"
 )
 _EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
 _lock = threading.Lock()
@@ -61,7 +65,12 @@ def devices(env: Mapping[str, str], needs: Needs) -> tuple[OpenClDevice, ...] | 
 
 def described(device: Any) -> OpenClDevice:
     """Return the description of a device."""
-    return OpenClDevice(device.name.strip(), device.driver_version, device.platform.version)
+    return OpenClDevice(name_of(device), device.driver_version, device.platform.version)
+
+
+def name_of(device: Any) -> str:
+    """Return a device's name, without what steers a terminal."""
+    return printable(device.name.strip())
 
 
 def _look(install: str) -> list[Any] | Reason:
@@ -71,6 +80,7 @@ def _look(install: str) -> list[Any] | Reason:
         if isinstance(error, ModuleNotFoundError) and error.name == "pyopencl":
             return Reason("not-installed", {"what": "pyopencl", "install": install})
         return Reason("not-the-library", {"library": "pyopencl", "what": "OpenCL", "problem": str(error)})
+    _reach_implementations()
     every = []
     try:
         platforms = cl.get_platforms()
@@ -86,6 +96,13 @@ def _look(install: str) -> list[Any] | Reason:
     every.sort(key=lambda device: (*KINDS, "").index(_kind(device)))
     with _lock:
         return _devices.setdefault(os.getpid(), every)
+
+
+def _reach_implementations() -> None:
+    """Read what the loader will open, while pyopencl holds Python's lock."""
+    for file in glob.glob(os.path.join(os.environ.get("OCL_ICD_VENDORS") or _VENDORS, "*.icd")):
+        with contextlib.suppress(OSError, ValueError), open(file, encoding="utf-8") as stream:
+            reach([stream.read(4096).strip()])
 
 
 def _kind(device: Any) -> str:
@@ -116,4 +133,4 @@ def _lacking(device: Any, needs: Needs) -> list[str]:
 
 
 def _names(found: list[Any]) -> str:
-    return ", ".join(dict.fromkeys(device.name.strip() for device in found))
+    return ", ".join(dict.fromkeys(map(name_of, found)))

@@ -37,6 +37,7 @@ from ...signature import (
     target_of,
     whole,
 )
+from .devices import name_of
 from .errors import failure, is_of_earlier_work
 
 _lock = threading.Lock()
@@ -63,7 +64,7 @@ class OpenClContext:
     @property
     def name(self) -> str:
         """The device's name."""
-        return str(self.device.name.strip())
+        return name_of(self.device)
 
     def program(self, key: CacheKey, build: Callable[[CacheKey], Any]) -> Any:
         """Return the program of a key, built once for this context; errors of `build` are not remembered."""
@@ -96,7 +97,7 @@ def context_of(device: Any, number: int = 0) -> OpenClContext:
             try:
                 _contexts[key] = OpenClContext(cl.Context([device]))
             except cl.Error as error:
-                raise failure(error, "clCreateContext", device.name.strip()) from error
+                raise failure(error, "clCreateContext", name_of(device)) from error
         _contexts[key].numbers.add(number)
         return _contexts[key]
 
@@ -218,8 +219,8 @@ class _Copy(NamedTuple):
     written: bool  # by the kernel, as far as is known
 
     @property
-    def end(self) -> int:
-        return self.array.address + self.array.size
+    def place(self) -> tuple[int, int]:
+        return self.array.address, self.array.address + self.array.size
 
 
 class Copies:
@@ -236,11 +237,9 @@ class Copies:
 
     def add(self, number: int, array: HostArray, *, written: bool) -> OpenClMemory:
         """Return the device memory of an array without gaps; raises ValueError, DriverError."""
-        start, end = array.address, array.address + array.size
+        place = array.address, array.address + array.size
         for at, other in enumerate(self._copies):
-            if max(start, other.array.address) >= min(end, other.end):
-                continue
-            if (other.array.address, other.end) == (start, end):
+            if array.size and other.place == place:
                 if written:
                     self._copies[at] = other._replace(array=array, written=True)
                 self._refuse_overlap(number, self._copies[at])
@@ -268,9 +267,9 @@ class Copies:
 
     def _refuse_overlap(self, number: int, new: _Copy) -> None:
         for other in self._copies:
-            overlap = max(new.array.address, other.array.address) < min(new.end, other.end)
-            same = (new.array.address, new.end) == (other.array.address, other.end)
-            if overlap and not same and (other.written or new.written):
+            (start, end), (first, last) = new.place, other.place
+            same = new.place == other.place
+            if max(start, first) < min(end, last) and not same and (other.written or new.written):
                 raise ValueError(
                     f"arguments {other.number} and {number} overlap in memory, and one of them can be written: "
                     "pass a copy of one, or make both read-only"
@@ -502,13 +501,9 @@ def _role_of(parameter: Parameter) -> str:
         return ""
     if parameter.type.endswith("*"):
         return "local" if parameter.type.startswith(_LOCAL) else "memory"
-    return (
-        "image"
-        if parameter.type.startswith("image")
-        else "sampler"
-        if parameter.type == "sampler_t"
-        else "value"
-    )
+    if parameter.type.startswith("image"):
+        return "image"
+    return "sampler" if parameter.type == "sampler_t" else "value"
 
 
 def _parameter(kernel: Any, number: int) -> Parameter:
