@@ -280,11 +280,6 @@ def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
     return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
 
 
-def cpu_library(lookup: Lookup, name: str, abi: str | Reason) -> list[Build]:
-    """Return the libraries of the object `name`, which do a kernel set's work without a GPU."""
-    return [build._replace(origin=Origin.CPU) for build in _builds(lookup, name, abi, listing(lookup.home))]
-
-
 def _shipped(
     lookup: Lookup, names: Sequence[str], abi: str | Reason, listed: Listing | None
 ) -> tuple[Candidate, ...]:
@@ -373,8 +368,9 @@ def built_place(lookup: Lookup, abi: str | Reason) -> BuildPlace:
 
 
 def cpu_places(lookup: Lookup, name: str, abi: str | Reason) -> tuple[BuildPlace, ...]:
-    """Return the places of the libraries that do a set's work on the CPU."""
-    return tuple(_place(build) for build in cpu_library(lookup, name, abi))
+    """Return the places of the libraries of the object `name`, which do a set's work on the CPU."""
+    found = _builds(lookup, name, abi, listing(lookup.home))
+    return tuple(_place(build._replace(origin=Origin.CPU)) for build in found)
 
 
 def _place(build: Build) -> BuildPlace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -370,13 +371,10 @@ def image_of(entry: dict[str, Any], toolkit: str) -> Image:
 def _built_for(what: str, text: str) -> Arch | str:
     if what != "GPU":
         return text
-    try:
-        arch = Arch.parse(text)
-    except ValueError:
-        raise document.Damaged(f"'{text}' is not a GPU architecture") from None
-    if len(text) > LONGEST_ARCH:
-        raise document.Damaged(f"'{text}' is not a GPU architecture")
-    return arch
+    with contextlib.suppress(ValueError):
+        if len(text) <= LONGEST_ARCH:
+            return Arch.parse(text)
+    raise document.Damaged(f"'{text}' is not a GPU architecture")
 
 
 def _version(text: str) -> tuple[int, int]:

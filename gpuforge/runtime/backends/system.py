@@ -231,10 +231,9 @@ class HostKernel(Uploads):
         parameter = self._entry.parameters[number] if self._entry.parameters else Parameter("", 0)
         try:
             return self._argument(value, parameter)
-        except TypeError as error:
-            raise TypeError(f"argument {number}: {error}") from error.__cause__
-        except ValueError as error:
-            raise ValueError(f"argument {number}: {error}") from error.__cause__
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"argument {number}: {error}") from error.__cause__
 
     def _argument(self, value: Any, parameter: Parameter) -> _Passed:
         if isinstance(value, HostMemory):
@@ -267,11 +266,9 @@ class HostKernel(Uploads):
 def load(file: str, entry: Entry, why: str = "") -> HostKernel:
     """Open a library with local symbols, and return a function of it.
 
-    Raises Refused for a file that cannot be opened, DriverError for a function that it does not have, TypeError.
+    Raises Refused for a file that cannot be opened, DriverError for a function that it does not have.
     """
     name = entry.symbol
-    if not isinstance(name, str):
-        raise TypeError(f"a kernel's name is a str, not {type(name).__name__}")
     try:
         library = ctypes.CDLL(file, mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:

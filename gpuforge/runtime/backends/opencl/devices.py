@@ -69,7 +69,6 @@ def described(device: Any) -> OpenClDevice:
 
 
 def name_of(device: Any) -> str:
-    """Return a device's name, without what steers a terminal."""
     return printable(device.name.strip())
 
 
@@ -99,7 +98,7 @@ def _look(install: str) -> list[Any] | Reason:
 
 
 def _reach_implementations() -> None:
-    """Read what the loader will open, while pyopencl holds Python's lock."""
+    """Read what the loader will open with Python's lock."""
     for file in glob.glob(os.path.join(os.environ.get("OCL_ICD_VENDORS") or _VENDORS, "*.icd")):
         with contextlib.suppress(OSError, ValueError), open(file, encoding="utf-8") as stream:
             reach([stream.read(4096).strip()])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ...cache import CacheKey
 from ...host_access import pointee_of, reads_only, refuse_read_only
+from ...process import DriverError
 from ...signature import (
     FREED,
     POINTER,
@@ -38,7 +39,53 @@ from ...signature import (
     whole,
 )
 from .devices import name_of
-from .errors import failure, is_of_earlier_work
+
+# OpenCL's statuses: https://registry.khronos.org/OpenCL/specs/3.0-unified/html/OpenCL_API.html#error_codes
+_OWN_CONTEXT = (
+    "pass arrays and queues of the kernel's own context: kernel.memory(size), or `context` of the look-up"
+)
+_SMALLER = "use smaller blocks, less local memory, or fewer arguments in private memory"
+_CHECK_INDICES = "check the indices of the kernel; PoCL on the CPU shows such faults under valgrind"
+_FULL = "free arrays on the device, or compute in parts"
+
+# status: its meaning, what to do
+_ABOUT = {
+    -2: ("the device is not available", "end the programs that use it, or choose another device"),
+    -4: ("the device has no memory left for it", _FULL),
+    -5: ("the device has no resources left, or a kernel used memory that is not its own", _CHECK_INDICES),
+    -6: ("the host has no memory left", "free memory of the process"),
+    -11: ("the program was not compiled", "read the log of the driver's compiler"),
+    -14: ("a kernel or copy that it waits for has failed", _CHECK_INDICES),
+    -30: ("an argument of the call has no valid value", ""),
+    -34: ("the parts belong to several contexts", _OWN_CONTEXT),
+    -36: ("the queue cannot be used, as after a fault of a kernel", "look the kernel up in a new context"),
+    -38: ("the memory is gone, or of another context", _OWN_CONTEXT),
+    -42: ("the compiled code is not for this device and driver", "python -m PACKAGE._gpuforge cache clear"),
+    -46: ("the program has no kernel of that name", "declare it __kernel, and check the name"),
+    -52: ("an argument of the kernel is not set", ""),
+    -54: ("the block does not fit the kernel on this device", _SMALLER),
+    -55: ("the block has more items along an axis than the device takes", _SMALLER),
+    -61: ("no buffer of this device can have that size", _FULL),
+    -9999: ("a kernel used memory that is not its own", _CHECK_INDICES),  # of NVIDIA's driver
+}
+_OF_EARLIER_WORK = {-5, -14, -36, -9999}  # of a copy: a kernel that was queued before has failed
+
+
+def failure(
+    error: Any, call: str, device: str, kernel: tuple[str, str] = ("", ""), *, details: str = ""
+) -> DriverError:
+    """Return an error of pyopencl as a driver's error; `kernel` is the name and the source of the one that failed."""
+    import pyopencl as cl
+
+    words = getattr(error.what, "what", "")  # of a record of pyopencl
+    meaning, advice = _ABOUT.get(error.code, ("OpenCL gives no details", ""))
+    text = str(words() if callable(words) else words).strip() or meaning
+    name = cl.status_code.to_string(error.code)
+    return DriverError(
+        error.routine or call, error.code, name, text, details, advice,
+        kernel=kernel[0], source=kernel[1], device=device,
+    )  # fmt: skip
+
 
 _lock = threading.Lock()
 _contexts: dict[tuple[int, str, int], OpenClContext] = {}  # by process, and a device or a caller's context
@@ -52,6 +99,7 @@ class OpenClContext:
 
         self.context = context
         self.device = context.devices[0]
+        self.name = name_of(self.device)
         try:
             self.queue = cl.CommandQueue(context, self.device)
         except cl.Error as error:
@@ -60,11 +108,6 @@ class OpenClContext:
         self.numbers: set[int] = set()  # the numbers by which its device was looked up
         self._lock = threading.Lock()
         self._programs: dict[str, Any] = {}
-
-    @property
-    def name(self) -> str:
-        """The device's name."""
-        return name_of(self.device)
 
     def program(self, key: CacheKey, build: Callable[[CacheKey], Any]) -> Any:
         """Return the program of a key, built once for this context; errors of `build` are not remembered."""
@@ -208,7 +251,7 @@ class OpenClMemory:
         try:
             cl.enqueue_copy(queue, target, source, is_blocking=True, wait_for=self.events)
         except cl.Error as error:
-            kernel = self._context.launched if is_of_earlier_work(error) else ("", "")
+            kernel = self._context.launched if error.code in _OF_EARLIER_WORK else ("", "")
             raise failure(error, "clEnqueueCopyBuffer", self._context.name, kernel) from error
 
 
@@ -426,10 +469,9 @@ class OpenClKernel(Uploads):
             if array is not None:
                 pointee_of(array)
                 refuse_read_only(array, parameter)
-        except TypeError as error:
-            raise TypeError(f"argument {number}: {error}") from error.__cause__
-        except ValueError as error:
-            raise ValueError(f"argument {number}: {error}") from error.__cause__
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"argument {number}: {error}") from error.__cause__
         given = given or given_array(type(value), array.dtype if array else "")
         role, expected = _role(value, given), _role_of(parameter)
         judged = parameter.size and {role, expected} <= {"memory", "value"}

@@ -14,8 +14,7 @@ from ...cache import CacheKey, KernelCache
 from ...recipe import Sources
 from ...values import Module, Reason, Refused
 from .devices import Needs, find
-from .errors import failure
-from .kernel import OpenClContext, OpenClKernel, context_of, given_context
+from .kernel import OpenClContext, OpenClKernel, context_of, failure, given_context
 
 OPTIONS = "GPUFORGE_OPENCL_OPTIONS"
 _PYOPENCL_OPTIONS = "PYOPENCL_BUILD_OPTIONS"  # pyopencl adds them to those of every program
