@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,23 @@ extern "C" void root(const float *x, float *y, unsigned long n, GPUFORGE_ERRORS 
     GPUFORGE_REQUIRE(errors, x[i] >= 0, 1, i);
     y[i] = std::sqrt(x[i]); }
 }
+"""
+CUDA = """#include "gpuforge_errors.h"
+extern "C" __global__ void root(const float *x, float *y, unsigned long n, GPUFORGE_ERRORS errors)
+{
+    unsigned long i = blockIdx.x * blockDim.x + threadIdx.x;
+    GPUFORGE_BOUNDS(errors, i, n);
+    y[i] = 0;
+    GPUFORGE_REQUIRE(errors, x[i] >= 0, 1, i);
+    y[i] = sqrtf(x[i]);
+}
+"""
+# For a clang++ that does not know this toolkit's headers.
+CLANGS_OWN = """#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#include <__clang_cuda_builtin_vars.h>
+__device__ inline int atomicCAS(int *at, int before, int after) { return __nvvm_atom_cas_gen_i(at, before, after); }
+extern "C" __device__ inline float sqrtf(float x) { return __nvvm_sqrt_rn_f(x); }
 """
 
 
@@ -82,3 +100,28 @@ def test_an_index_out_of_bounds_is_found_before_it_is_used(root: Checked) -> Non
     with pytest.raises(KernelError, match=r"^element 3: the index is out of bounds"):
         root.launch(1, 4, np.ones(4, "f4"), y, np.uint64(3))
     assert y.tolist() == [7] * 4
+
+
+@pytest.mark.thorough
+@pytest.mark.toolkit
+@pytest.mark.parametrize(
+    ("argv", "before"),
+    [
+        (["nvcc", "-arch=sm_75", "-Werror=all-warnings", "-ptx"], ""),
+        (
+            [
+                *("clang++", "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-S"),
+                *("--cuda-gpu-arch=sm_75", "-Wall", "-Werror", "-Wno-unknown-cuda-version"),
+            ],
+            CLANGS_OWN,
+        ),
+    ],
+    ids=["nvcc", "clang++"],
+)
+def test_the_header_compiles_for_nvidias_gpus(tmp_path: Path, argv: list[str], before: str) -> None:
+    """NVRTC compiles it in tests/integration/test_compilers_from_pypi.py."""
+    if not shutil.which(argv[0]):
+        pytest.skip(f"{argv[0]} is not installed")
+    (tmp_path / "root.cu").write_text(before + CUDA)
+    subprocess.run([*argv, f"-I{HEADERS}", "root.cu", "-o", "root.ptx"], check=True, cwd=tmp_path)
+    assert "cas.b32" in (tmp_path / "root.ptx").read_text()

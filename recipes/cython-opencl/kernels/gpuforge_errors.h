@@ -11,7 +11,7 @@
 #define GPUFORGE_ERRORS volatile __global int *
 #define GPUFORGE_SWAP(at, before, after) atomic_cmpxchg(at, before, after)
 #define GPUFORGE_INLINE static inline
-#elif defined(__CUDACC__)
+#elif defined(__CUDACC__) || defined(__CUDA__) /* by nvcc and NVRTC; by clang without CUDA's headers */
 #define GPUFORGE_ERRORS int *
 #define GPUFORGE_SWAP(at, before, after) atomicCAS(at, before, after)
 #define GPUFORGE_INLINE static __device__ inline
