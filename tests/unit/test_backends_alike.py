@@ -20,6 +20,7 @@ from set_samples import OPENCL_C, install_set
 from thread_samples import COUNT, in_threads
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, UnknownKernel
+from gpuforge.runtime.unload import Limited, unload
 
 
 @pytest.fixture(
@@ -214,7 +215,19 @@ def test_a_released_kernel_is_loaded_again_and_one_in_use_still_runs(
         again.launch(1, 1, *saxpy_arguments(backend, memory))
 
 
-def test_release_lets_go_of_what_is_not_in_use(kernels: KernelSet, backend: str) -> None:
+def limit(kernels: KernelSet, kernel: Any) -> None:
+    limited = Limited(kernels, most=1)
+    assert limited.function("saxpy") is kernel
+    assert limited.function("saxpy") is kernel
+    assert limited.function("saxpy", device=0) is not kernel  # an object of its own
+    assert kernels.function("saxpy") is not kernel
+    kernels.release()
+
+
+@pytest.mark.parametrize("drop", [lambda kernels, kernel: kernels.release(), unload, limit])
+def test_what_is_released_or_unloaded_goes_if_it_is_not_in_use(
+    kernels: KernelSet, backend: str, drop: Callable[[KernelSet, Any], None]
+) -> None:
     """What a back end has loaded goes with its last kernel; a library for the CPU stays loaded."""
     kernel: Any = kernels.function("saxpy")
     loaded: Callable[[], int]
@@ -227,10 +240,16 @@ def test_release_lets_go_of_what_is_not_in_use(kernels: KernelSet, backend: str)
         device = kernel._iree_device
         loaded = lambda: len(device._modules)  # noqa: E731
     else:
-        return
-    assert loaded()
-    kernels.release()
-    assert not loaded()
+        loaded = lambda: 1  # noqa: E731
+    assert loaded() == 1
+    drop(kernels, kernel)
+    assert loaded() == (backend == "cpu")
+    again = kernels.function("saxpy")
+    assert again is not kernel
+    assert loaded() == 1
+    for each in (kernel, again):
+        with each.memory(4) as memory:
+            each.launch(1, 1, *saxpy_arguments(backend, memory))
 
 
 def test_a_device_that_is_not_there_is_refused_and_named(kernels: KernelSet, backend: str) -> None:

@@ -1,4 +1,4 @@
-"""Single kernels are unloaded, and no more stay loaded than a package wants."""
+"""Single kernels are unloaded; test_backends_alike.py has what holds on all back ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from runtime_samples import counter
-from set_samples import OPENCL_C, install_set
+from set_samples import NVRTC, install_set, nvrtc_stub
 
 from gpuforge.runtime import KernelSet
+from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.unload import Limited, unload
 
 
@@ -28,19 +29,24 @@ def test_one_kernel_is_unloaded_with_its_last_reference(kernels: KernelSet, stub
 
 
 @pytest.mark.thorough
-def test_the_one_used_longest_ago_goes(tmp_path: Path, pocl: None) -> None:
-    made = install_set(tmp_path / "packages", OPENCL_C, cpu=False)
-    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "kernels")}
-    limited = Limited(
-        KernelSet(made / "kernels" / "ops", package="demo", env=env, driver="libnothing.so"), most=1
-    )
-    first = limited.function("saxpy")
-    assert limited.function("saxpy") is first
-    assert len(first._context._programs) == 1
-    second = limited.function("saxpy", device=0)  # an object of its own
-    assert second is not first
-    assert limited.function("saxpy") is not first
-    with pytest.raises(ValueError, match="at least one kernel must stay loaded"):
-        Limited(limited.kernels, most=0)
-    unload(limited.kernels, limited.function("saxpy"))
-    assert first._context._programs == {}
+def test_what_nvrtc_has_compiled_is_unloaded_and_then_comes_from_the_cache(tmp_path: Path, stub: str) -> None:
+    home = install_set(tmp_path / "packages", NVRTC, cpu=False)
+    env = {
+        "GPUFORGE_KERNEL_HOME": str(tmp_path / "kernels"),
+        "GPUFORGE_NVRTC": str(nvrtc_stub(tmp_path / "nvrtc")),
+    }
+    kernels = KernelSet(home / "kernels" / "ops", package="demo", env=env, driver=stub)
+    compiled: list[str] = []
+    KernelCache.of_user(env).hook = lambda key, compile: compiled.append(key.label) or compile()  # noqa: A006
+    for count in range(2):
+        kernel = kernels.function("saxpy")
+        assert counter(stub, "stub_loads") == count + 1
+        unload(kernels, kernel)
+        del kernel
+        assert counter(stub, "stub_unloads") == count + 1
+    assert compiled == ["mod/scale.cu"]
+
+
+def test_at_least_one_kernel_stays_loaded(kernels: KernelSet) -> None:
+    with pytest.raises(ValueError, match="at least one kernel must stay loaded, not 0"):
+        Limited(kernels, most=0)
