@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Advice
@@ -79,6 +80,7 @@ def _unreached(file: ManifestFile) -> Iterator[Advice]:
     )
 
 
+@cache
 def _headers(name: str) -> str:
     """Return a pattern for the headers of a library, as sources include them."""
     files = pins.headers_by_library()[name]

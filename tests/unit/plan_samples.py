@@ -18,7 +18,7 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
 
 LoadRecipe = Callable[..., ManifestFile]
-
+ONE_CELL: dict[str, list[str]] = {"cuda": ["13"], "python": ["3.11"]}
 
 # Variables of a user.
 ENVIRON = {

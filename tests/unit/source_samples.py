@@ -20,11 +20,16 @@ def parsed(path: Path) -> ast.Module:
         gc.enable()
 
 
-def statements(node: ast.AST, *, types: bool = True) -> Iterator[ast.AST]:
-    """Yield every statement of a tree, those for type checkers too; expressions, most of its nodes, hold none."""
+@cache
+def statements(path: Path, *, types: bool = True) -> tuple[ast.AST, ...]:
+    """Return every statement of a file, those for type checkers too; expressions, most of its nodes, hold none."""
+    return tuple(_inside(parsed(path), types=types))
+
+
+def _inside(node: ast.AST, *, types: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             continue
         if types or not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
             yield child
-            yield from statements(child, types=types)
+            yield from _inside(child, types=types)

@@ -118,7 +118,7 @@ def imports() -> list[tuple[str, str]]:
     found = []
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        for node in statements(parsed(path)):
+        for node in statements(path):
             if isinstance(node, ast.Import):
                 found += [(name, alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -157,7 +157,7 @@ def test_the_runtimes_modules_import_each_other_one_way_also_for_their_types() -
     graph: dict[Path, set[Path]] = {}
     for name, path in names.items():
         package = name if path.name == "__init__.py" else name.parent
-        for node in statements(parsed(path)):
+        for node in statements(path):
             if isinstance(node, ast.ImportFrom) and node.level:
                 base = [package, *package.parents][node.level - 1].joinpath(*(node.module or "").split("."))
                 found = {base / alias.name if base / alias.name in names else base for alias in node.names}
@@ -273,7 +273,7 @@ def test_functions_stay_short() -> None:
     functions = {
         f"{path.relative_to(ROOT).as_posix()}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in ROOT.rglob("*.py")
-        for node in statements(parsed(path))
+        for node in statements(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert [name for name, lines in functions.items() if lines > 55] == []
@@ -320,7 +320,7 @@ def generated(path: Path) -> bool:
 def run_time_imports(path: Path, names: Collection[str]) -> Iterator[str]:
     """Yield the modules of the package that one imports, also within functions; not those for annotations alone."""
     package = ["gpuforge", *path.relative_to(ROOT).parent.parts]
-    for node in statements(parsed(path), types=False):
+    for node in statements(path, types=False):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

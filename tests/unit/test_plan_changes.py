@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plan_samples import PACKAGE, LoadRecipe, changed, plan_of
+from plan_samples import ONE_CELL, PACKAGE, LoadRecipe, changed, plan_of
 from source_samples import parsed, statements
 
 import gpuforge
@@ -28,15 +28,16 @@ from gpuforge.toolkits.toolkit import Wheels
 
 ROOT = Path(gpuforge.__file__).parent
 STEPS = sorted(path for path in (ROOT / "actions").glob("*.py") if "Step[P]):" in path.read_text())
+FILES = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
 PLANNING = ("actions", "manifest", "plan", "toolchains", "toolkits")
 
 
 def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
     recipe: LoadRecipe, machine: Machine
 ) -> None:
-    before = plan_of(recipe(), machine)
+    before = plan_of(recipe(), machine, **ONE_CELL)
     names = ("SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY", "GPUFORGE_NO_SCCACHE", "SCCACHE_SERVER_PORT")
-    after = plan_of(recipe(), machine, dict.fromkeys(names, "secret"))
+    after = plan_of(recipe(), machine, dict.fromkeys(names, "secret"), **ONE_CELL)
     assert changed(before, after) == set()
     builds = [action for action in after.actions if action.kind == "build"]
     assert {action.place for action in builds} == {"host-build"}
@@ -50,9 +51,9 @@ def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
     recipe: LoadRecipe, machine: Machine
 ) -> None:
     file = recipe()
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "kernels/one.cu").write_text("// changed\n")
-    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
+    assert changed(before, plan_of(file, machine, **ONE_CELL)) == {
         "cu13.0/kernels/default-kernels/kernels/one.cu",
         "cu13.0/kernels/default-kernels",
         *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
@@ -61,9 +62,9 @@ def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
 
 def test_a_host_source_leaves_kernels_alone(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
-    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
+    assert changed(before, plan_of(file, machine, **ONE_CELL)) == {
         *(
             f"py3.11-cu13.0/{name}" for name in ("hook", "backend-requirements", "environment", "carried")
         ),  # the hook may read it
@@ -91,29 +92,29 @@ def test_a_change_of_the_manifest_touches_what_it_is_about_alone(
     recipe: LoadRecipe, machine: Machine, written: str, old: str, new: str, touched: set[str]
 ) -> None:
     file = recipe(add=f"\n{written}\n")
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     assert old in file.text
     file.path.write_text(file.text.replace(old, new))
-    assert changed(before, plan_of(load(file.folder), machine, cuda=["13"], python=["3.11"])) == touched
+    assert changed(before, plan_of(load(file.folder), machine, **ONE_CELL)) == touched
 
 
 def test_build_products_are_no_source(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
-    before = plan_of(file, machine)
+    before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "build/junk.o").write_text("other")
     (file.folder / "src/__pycache__").mkdir()
     (file.folder / "src/__pycache__/x.cpython-311.pyc").write_text("other")
-    assert changed(before, plan_of(file, machine)) == set()
+    assert changed(before, plan_of(file, machine, **ONE_CELL)) == set()
 
 
 def test_another_folder_has_the_same_keys(
     recipe: LoadRecipe, machine: Machine, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = recipe()
-    first = plan_of(file, machine)
+    first = plan_of(file, machine, **ONE_CELL)
     elsewhere = file.folder.with_name("elsewhere")
     file.folder.rename(elsewhere)
-    assert changed(first, plan_of(load(elsewhere), machine)) == set()
+    assert changed(first, plan_of(load(elsewhere), machine, **ONE_CELL)) == set()
 
 
 def test_a_header_touches_every_kernel_of_its_object(recipe: LoadRecipe, machine: Machine) -> None:
@@ -121,9 +122,9 @@ def test_a_header_touches_every_kernel_of_its_object(recipe: LoadRecipe, machine
         ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nheaders = ["kernels/*.cuh"]'),
         header="kernels/x.cuh",
     )
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "kernels/x.cuh").write_text("// changed\n")
-    touched = changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"]))
+    touched = changed(before, plan_of(file, machine, **ONE_CELL))
     assert {name for name in touched if name.endswith(".cu")} == {
         f"cu13.0/kernels/default-kernels/kernels/{name}.cu" for name in ("one", "two")
     }
@@ -131,11 +132,9 @@ def test_a_header_touches_every_kernel_of_its_object(recipe: LoadRecipe, machine
 
 def test_a_file_named_like_a_fact_is_in_the_key(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(header="command")
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "command").write_text("changed\n")
-    assert "cp311-cu13.0-x86_64/host-build" in changed(
-        before, plan_of(file, machine, cuda=["13"], python=["3.11"])
-    )
+    assert "cp311-cu13.0-x86_64/host-build" in changed(before, plan_of(file, machine, **ONE_CELL))
 
 
 def test_links_are_sources_and_count_by_what_they_lead_to(recipe: LoadRecipe, machine: Machine) -> None:
@@ -144,14 +143,12 @@ def test_links_are_sources_and_count_by_what_they_lead_to(recipe: LoadRecipe, ma
     inside = file.folder / "src/more.h"
     inside.write_text("one")
     (file.folder / "also.h").symlink_to("src/more.h")
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     host = next(action for action in before.actions if action.kind == "build")
     members = ("also.h", "linked", "pyproject.toml", "src/core.cpp", "src/more.h")
     assert host.inputs["source"].members == members  # type: ignore[union-attr]
     inside.write_text("two")
-    assert "cp311-cu13.0-x86_64/host-build" in changed(
-        before, plan_of(file, machine, cuda=["13"], python=["3.11"])
-    )
+    assert "cp311-cu13.0-x86_64/host-build" in changed(before, plan_of(file, machine, **ONE_CELL))
 
 
 def test_pip_constraints_are_in_the_key_and_passwords_are_not(
@@ -162,9 +159,9 @@ def test_pip_constraints_are_in_the_key_and_passwords_are_not(
     constraints.write_text("cmake<4")
     index = "https://user:secret@example.org/simple"
     environ = {"PIP_CONSTRAINT": str(constraints), "PIP_EXTRA_INDEX_URL": index}
-    before = plan_of(file, machine, environ, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, environ, **ONE_CELL)
     constraints.write_text("cmake<5")
-    after = plan_of(file, machine, environ, cuda=["13"], python=["3.11"])
+    after = plan_of(file, machine, environ, **ONE_CELL)
     assert "py3.11/requirements" in changed(before, after)
     assert "secret" not in str(keys(before.actions))
 
@@ -173,10 +170,10 @@ def test_a_new_auditwheel_repairs_again(
     recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = recipe()
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     real = programs._version
     monkeypatch.setattr(programs, "_version", lambda name: "99" if name == "auditwheel" else real(name))
-    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
+    assert changed(before, plan_of(file, machine, **ONE_CELL)) == {
         *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
     }
 
@@ -192,8 +189,8 @@ def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it() ->
 @pytest.mark.xdist_group("architecture")  # which parses gpuforge once
 def test_what_a_step_imports_is_found_as_pythons_parser_finds_it() -> None:
     """In every file of gpuforge, also within functions; not what is imported for annotations alone."""
-    files = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if path not in STEPS]
-    missing = {name: imported(name) - programs.read_by(name) for name in files}
+    steps = {path.relative_to(ROOT).as_posix() for path in STEPS}
+    missing = {name: imported(name) - programs.read_by(name) for name in FILES - steps}
     assert {name: found for name, found in missing.items() if found} == {}
 
 
@@ -273,7 +270,7 @@ def imported(name: str) -> set[str]:
     """The files of gpuforge that one of its files imports when it runs."""
     package = ["gpuforge", *Path(name).parent.parts]
     found = set()
-    for node in statements(parsed(ROOT / name), types=False):
+    for node in statements(ROOT / name, types=False):
         modules = []
         if isinstance(node, ast.ImportFrom):
             above = package[: len(package) + 1 - node.level] if node.level else []
@@ -283,7 +280,7 @@ def imported(name: str) -> set[str]:
             modules = [alias.name for alias in node.names]
         for path in (module.split(".")[1:] for module in modules if module.startswith("gpuforge")):
             places = ("/".join([*path, "__init__.py"]), f"{'/'.join(path)}.py")
-            found |= {place for place in places if (ROOT / place).is_file()}
+            found |= FILES.intersection(places)
     return found
 
 
@@ -327,7 +324,7 @@ ONE, OTHER = "f" * 64, "e" * 64
 def with_sdist(recipe: LoadRecipe, machine: Machine, sha256: str) -> Plan:
     sdist = f'{{ pypi = "Ducc_0==0.39.1", sha256 = "{sha256}" }}'
     recipe()  # makes the folder
-    return plan_of(recipe(add=f"\n[build]\noverlay = [{sdist}]\n"), machine)
+    return plan_of(recipe(add=f"\n[build]\noverlay = [{sdist}]\n"), machine, **ONE_CELL)
 
 
 def test_an_sdist_is_fetched_once_for_all_cells(recipe: LoadRecipe, machine: Machine) -> None:

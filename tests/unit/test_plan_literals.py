@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe, plan_of
+from plan_samples import ONE_CELL, LoadRecipe, plan_of
 from plug_in_samples import install_plug_in
 from test_plan_modules import AS_COMMAND, COMMAND
 from test_plan_packaged import OBJECT, with_plug
@@ -40,7 +40,7 @@ def texts(data: Any) -> Iterator[str]:
 
 def users(file: ManifestFile, machine: Machine, folder: Path, text: str) -> set[str]:
     """The actions of a cell that get a text of the manifest, by the ends of their ids."""
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(file, machine, **ONE_CELL)
     found = {action.id for action in plan.actions if any(text in each for each in filled(action, folder))}
     return {name.partition("/")[2] for name in found}
 
@@ -50,7 +50,7 @@ def test_every_placeholder_of_a_plan_is_filled(recipe: LoadRecipe, machine: Mach
     with install_plug_in(tmp_path / "site"):
         build = '\n[build]\nenv = { X = "{toolkit}" }\nconfig-settings = { x = "{project}" }\n'
         for file in (with_plug(recipe), recipe(*AS_COMMAND, add=COMMAND), recipe(add=build)):
-            for action in plan_of(file, machine).actions:
+            for action in plan_of(file, machine, **ONE_CELL).actions:
                 assert [text for text in filled(action, tmp_path) if "$" in text] == [], action.id
 
 
@@ -110,6 +110,6 @@ def test_names_of_sources(recipe: LoadRecipe, machine: Machine, tmp_path: Path) 
 
 def test_inputs_are_copied_only_where_the_action_lists_them(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add=f'\n[build]\nenv = {{ X = "{TEXT}", Y = "${{stage:toolkit}}${{lay:toolkit}}" }}\n')
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(file, machine, **ONE_CELL)
     (build,) = (action for action in plan.actions if action.kind == "build")
     assert (build.staged, build.laid) == (("source",), ("env",))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from packaging.version import Version
-from plan_samples import LoadRecipe, changed, plan_of, request_of
+from plan_samples import ONE_CELL, LoadRecipe, changed, plan_of, request_of
 
 from gpuforge.actions.cell_actions import lower
 from gpuforge.cuda.targets import targets
@@ -87,7 +87,7 @@ def test_in_host_build_keeps_object_sources_in_the_tree(recipe: LoadRecipe, mach
 
 def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(file, machine, **ONE_CELL)
     cell = "cp311-cu13.0-x86_64-variant"
     made = next(action for action in plan.actions if action.id == f"{cell}/variant")
     assert made.needs == (f"{cell}/audit", f"{cell}/wheel")
@@ -109,9 +109,7 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Mach
 
 def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: LoadRecipe, machine: Machine) -> None:
     plans = {
-        linkage: plan_of(
-            recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n')), machine, cuda=["13"], python=["3.11"]
-        )
+        linkage: plan_of(recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n')), machine, **ONE_CELL)
         for linkage in ("pip", "bundle", "system", "static")
     }
     hosts = {name: next(a for a in plan.actions if a.kind == "build") for name, plan in plans.items()}
@@ -152,21 +150,21 @@ def test_argv_has_no_path_of_this_machine(recipe: LoadRecipe, machine: Machine) 
 
 def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     bin_folder = file.folder / "my env" / "bin"
     bin_folder.mkdir(parents=True)
     (bin_folder / "python").symlink_to("/usr/bin/python3")
     (file.folder / "my env/pyvenv.cfg").write_text("home = /usr/bin\n")
-    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == set()
+    assert changed(before, plan_of(file, machine, **ONE_CELL)) == set()
 
 
 def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_the_fetch(
     recipe: LoadRecipe, machine: Machine
 ) -> None:
     file = recipe(add='\n[build]\nconstraints = "exact.txt"\n', header="exact.txt")
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "exact.txt").write_text("cmake==3.31.6\n")
-    after = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    after = plan_of(file, machine, **ONE_CELL)
     assert {"py3.11/requirements", "cp311-cu13.0-x86_64/host-build"} <= changed(before, after)
     fetch = next(action for action in after.actions if action.id == "py3.11/requirements")
     assert fetch.inputs["constraints"].path == file.folder / "exact.txt"  # type: ignore[union-attr]
@@ -179,7 +177,7 @@ def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
         'config-settings = { "cmake.define.TK" = "{toolkit}" }\nenv = { FORCE_CUDA = "1", TK = "{toolkit}" }'
     )
     file = recipe(add=f"\n[build]\n{settings}\n")
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(file, machine, **ONE_CELL)
     found = {a.id: request_of(a) for a in plan.actions if a.step and "config_settings" in vars(a.step)}
     assert {name.rpartition("/")[2] for name in found} == {"hook", "host-build"}
     assert {str(each["config_settings"]) for each in found.values()} == {"{'cmake.define.TK': '{toolkit}'}"}

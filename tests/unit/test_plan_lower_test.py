@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe, plan_of, problems, request_of
+from plan_samples import ONE_CELL, LoadRecipe, plan_of, problems, request_of
 
 from gpuforge.actions.cell_actions import Plan
 from gpuforge.plan.action import Action, ActionInput
@@ -72,7 +72,7 @@ def test_what_the_command_needs_is_fetched_once_per_python(recipe: LoadRecipe, m
 def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: LoadRecipe, machine: Machine) -> None:
     add = '\n[test]\nsources = ["tests"]\ncommand = ["python", "tests/run.py"]\n'
     file = recipe(add=add, header="tests/run.py")
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(file, machine, **ONE_CELL)
     test = action(plan, f"{CELL}/test")
     assert test.inputs["tests"].members == ("tests/run.py",)  # type: ignore[union-attr]
     assert "project" not in test.inputs
@@ -102,14 +102,14 @@ def test_a_wheel_is_installed_with_the_extras_of_a_user(
     recipe: LoadRecipe, machine: Machine, linkage: str, extras: list[str]
 ) -> None:
     file = recipe(("[cuda]\n", f"[cuda]\n{linkage}\n"), add='\n[test]\nextras = ["plots"]\n')
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(file, machine, **ONE_CELL)
     for name in ("test", "test-requirements"):
         assert options(action(plan, f"{CELL}/{name}"))["extras"] == extras
 
 
 def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(("[cuda]\n", '[cuda]\nlinkage = "system"\n'))
-    test = action(plan_of(file, machine, cuda=["13"], python=["3.11"]), f"{CELL}/test")
+    test = action(plan_of(file, machine, **ONE_CELL), f"{CELL}/test")
     assert test.env["LD_LIBRARY_PATH"] == "${in:toolkit}/lib64:${in:toolkit}/lib"
     assert "cu13.0/toolkit" in test.needs
 
@@ -130,12 +130,14 @@ def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(
 
 def test_without_tests_there_is_a_note(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add=TEST)
-    plan = plan_of(file, machine, test=False)
+    plan = plan_of(file, machine, test=False, **ONE_CELL)
     assert plan.tests == {}
     assert not [a for a in plan.actions if a.kind == "test" or "test-requirements" in a.id]
     assert plan.notes == (f"{file.place('test', 'command')}: the wheels are not tested, as --no-test says",)
-    assert plan_of(recipe(), machine, test=False).notes == ("the wheels are not tested, as --no-test says",)
-    assert plan_of(recipe(add=TEST), machine).notes == ()
+    assert plan_of(recipe(), machine, test=False, **ONE_CELL).notes == (
+        "the wheels are not tested, as --no-test says",
+    )
+    assert plan_of(recipe(add=TEST), machine, **ONE_CELL).notes == ()
 
 
 def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
@@ -160,7 +162,7 @@ def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
 def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
     recipe: LoadRecipe, machine: Machine
 ) -> None:
-    plan = plan_of(recipe(), machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(recipe(), machine, **ONE_CELL)
     look = action(plan, f"{CELL}/provided")
     assert (look.network, look.needs) == (True, (f"{CELL}/links",))
     audit = action(plan, f"{CELL}/audit")
@@ -175,7 +177,7 @@ def test_an_audit_does_not_wait_for_what_the_test_needs(
 ) -> None:
     """A wheel whose test cannot be made ready is judged and reported all the same."""
     file = recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n'), add=TEST)
-    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(file, machine, **ONE_CELL)
     needs = {each.id: each.needs for each in plan.actions}
     todo, found = [f"{CELL}/audit"], set[str]()
     while todo:

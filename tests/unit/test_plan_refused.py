@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
-from plan_samples import LoadRecipe, plan_of, problems
+from plan_samples import ONE_CELL, LoadRecipe, plan_of, problems
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
@@ -140,7 +140,7 @@ def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine
 
 
 def test_an_unknown_need_and_a_circle_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
-    plan = plan_of(recipe(), machine, cuda=["13"], python=["3.11"])
+    plan = plan_of(recipe(), machine, **ONE_CELL)
     some = [action for action in plan.actions if action.id != "cu13.0/toolkit"]
     with pytest.raises(ValueError, match=r"needs cu13\.0/toolkit, which is not in the plan"):
         keys(some)
@@ -221,11 +221,11 @@ def test_no_link_leads_out_of_the_project(
         (file.folder / "passwd").symlink_to("/etc/passwd")
     (file.folder / link).symlink_to(target.format(folder=file.folder))
     with pytest.raises(UsageError, match="leads out of its folder, to "):
-        plan_of(file, machine, cuda=["13"], python=["3.11"])
+        plan_of(file, machine, **ONE_CELL)
 
 
 def test_a_pipe_is_no_source(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     os.mkfifo(file.folder / "src/wait")
     with pytest.raises(UsageError, match=r"src/wait is a pipe, and sources are files and folders"):
-        plan_of(file, machine, cuda=["13"], python=["3.11"])
+        plan_of(file, machine, **ONE_CELL)

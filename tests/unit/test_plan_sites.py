@@ -6,7 +6,7 @@ import json
 from pathlib import PurePosixPath
 
 import pytest
-from plan_samples import ENVIRON, LoadRecipe
+from plan_samples import ENVIRON, ONE_CELL, LoadRecipe
 
 from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.planning import reason_text
@@ -141,7 +141,7 @@ def test_a_python_that_the_manifests_test_image_lacks_is_an_error(recipe: LoadRe
         f"{file.place('test', 'image')}: no CPython 3.13 in image clean; it has 3.11.1\n"
         '  hint: name an image that has it in [test] image, such as "python:3.13-slim", or choose others with --python'
     )
-    selection = select(file, "x86_64", Choice(cuda=["13"], python=["3.11"]))
+    selection = select(file, "x86_64", Choice(**ONE_CELL))
     machine, chosen = resolve(file, selection._replace(requested=frozenset(("cuda", "python"))), [with_test])
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert machine.tested_at(chosen.cells[0]).image == clean
