@@ -16,7 +16,7 @@ from gpuforge.cli.terminal import result, results_console
 if TYPE_CHECKING:
     from gpuforge.audit.rules.rule import Rule
 
-_PART = re.compile(r"^\*\*(What|Why it breaks|Fix|Seen in):\*\* (.*)$", re.MULTILINE)
+_PART = re.compile(r"^\*\*(What|Why it breaks|Fix|Bad|Good|Seen in):\*\* (.*)$", re.MULTILINE)
 
 
 class _Code(click.ParamType["Rule"]):
@@ -56,7 +56,7 @@ class _Code(click.ParamType["Rule"]):
     callback=errors_as_json,
 )
 def command(rule: Rule | None, *, every: bool, form: str) -> None:
-    """Explain a finding of the audit: what it is, why it breaks, how to mend it, and where it was seen.
+    """Explain a finding of the audit: what it is, why it breaks, how to mend it, with a bad and a good example.
 
     CODE is that of the audit's report, such as GF201. Without one, the codes are listed.
     """

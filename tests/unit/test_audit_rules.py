@@ -53,6 +53,12 @@ def test_every_rule_is_listed_once_with_its_page() -> None:
         text = (DOCS / f"{rule.code}.md").read_text()
         assert text.startswith(f"# {rule.code}: {rule.title}\n"), rule.code
         assert rule.code in (DOCS / "README.md").read_text()
+        parts = dict(re.findall(r"^\*\*([A-Z][a-z ]+):\*\* (.+)$", text, re.MULTILINE))
+        assert [*parts] == ["What", "Why it breaks", "Fix", "Bad", "Good", "Seen in"], rule.code
+        bad = parts["Bad"].strip("`")
+        assert f"\n  {bad}\n" in (FOLDER / "findings" / f"{rule.code}.txt").read_text(), (
+            f"{rule.code}: not the rule's text: {bad}"
+        )
 
 
 def test_no_module_of_rules_imports_another() -> None:
