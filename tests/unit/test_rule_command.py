@@ -26,7 +26,7 @@ def test_every_page_as_data() -> None:
     assert [each["code"] for each in answer["rules"]] == sorted(rule.code for rule in RULES)
     for each in answer["rules"]:
         assert each.keys() == {
-            *("code", "severity", "title", "what", "why_it_breaks", "fix", "seen_in", "page")
+            *("code", "severity", "title", "what", "why_it_breaks", "fix", "bad", "good", "seen_in", "page")
         }, each["code"]
 
 
