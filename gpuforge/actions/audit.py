@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
@@ -20,6 +21,7 @@ from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext
 from gpuforge.plan.expectation import expectation
+from gpuforge.plan.recipe import indexes_of
 from gpuforge.runtime.arch import Arch
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class FetchBeside(Step[P]):
     kernels: P | None = None  # folder of the wheel's own kernels wheel, which no index has
     beside: str  # a requirement: "jax[cuda13]"
     extras: tuple[str, ...] = ()  # the wheel's extras to install
+    indexes: Mapping[str, str] = field(default_factory=dict)  # of packages that have an index of their own
 
     def run(self: FetchBeside[Path], at: Workdir) -> None:
         """Write the wheels, and a `Resolution` with every package that was chosen.
@@ -54,16 +57,21 @@ class FetchBeside(Step[P]):
         """
         from gpuforge.actions import value_file, wheelhouse
         from gpuforge.cuda import carriers
-        from gpuforge.wheel import filename, metadata
+        from gpuforge.wheel import filename, metadata, package_index
 
         output = at.output("wheels")
         output.mkdir()
         wheel = wheelhouse.one_wheel(self.wheel)
-        metadata.refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
+        declared = metadata.requirements(metadata.of_wheel(wheel))
+        metadata.refuse_references(declared, wheel.name)
         own = filename.project(wheel.name)
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
-        requirements_file = at.scratch / "wanted.in"
-        requirements_file.write_text(f"{own}{extras} @ {wheel.as_uri()}\n{self.beside}\n")
+        # uv takes from an index of its own only what the project requires itself
+        of_index = {each.name for each in declared if canonicalize_name(each.name) in self.indexes}
+        wanted = [f"{own}{extras} @ {wheel.as_uri()}", self.beside, *sorted(of_index)]
+        project = ["[project]", 'name = "wanted"', 'version = "0"', f"dependencies = {json.dumps(wanted)}"]
+        requirements_file = at.scratch / "pyproject.toml"
+        requirements_file.write_text("\n".join([*project, *package_index.sources(self.indexes), ""]))
         lines = resolve(requirements_file, self.python, own, self.beside, self.kernels)
         with_own = [path.name for path in self.kernels.glob("*.whl")] if self.kernels else []
         ours = {own, *map(filename.project, with_own)}
@@ -73,6 +81,7 @@ class FetchBeside(Step[P]):
             [str(r) for name, r in sorted(chosen.items()) if name not in carriers.nvidia_packages()],
             output,
             alone=True,
+            indexes=self.indexes,
             what=f"what {self.beside} brings",
             hint="correct `[audit] beside`",
         )
@@ -245,6 +254,7 @@ def _beside(
                 kernels=ActionInput(own.action, "declared") if own else None,
                 beside=requirement,
                 extras=trial.extras(context.file, cell),
+                indexes=indexes_of(context.file.manifest, cell.toolkit),
             ),
             at,
             id=f"{cell.id}/beside/{number}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Unpack
 
@@ -22,12 +22,14 @@ from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput, Handle, Input, Kind, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, StepFields, of_build
+from gpuforge.plan.recipe import indexes_of, names_cuda
 from gpuforge.plan.site import Location
 
 LOCK = "requirements.json"  # the output with what was requested, and each wheel's sha256
 # The answer of a backend that needs nothing else.
 _ANSWER = Path(__file__).with_name("answer.json")
 NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_ANSWER), "", False)]))
+Indexes = Mapping[str, str]
 Settings = Mapping[str, str | tuple[str, ...]]  # config settings of PEP 517, as the manifest writes them
 
 
@@ -45,6 +47,7 @@ class FetchRequirements(Step[P]):
     constraints: P | None = None
     python: P
     requires: tuple[str, ...] = ()
+    indexes: Indexes = field(default_factory=dict)  # of packages that have an index of their own
 
     def run(self: FetchRequirements[Path], at: Workdir) -> None:
         """Write the wheels, and what was requested with each wheel's sha256."""
@@ -60,6 +63,7 @@ class FetchRequirements(Step[P]):
             everything,
             at.output("wheels"),
             constraints=limits,
+            indexes=self.indexes,
             what="the build requirements",
             hint="`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel",
         )
@@ -184,6 +188,7 @@ def _fetch(context: PlanContext, cell: Cell, at: Location, answer: Input, step: 
         constraints=_constraints(context, build.constraints) if build.constraints else None,
         python=compiler.interpreter(cell, at),
         requires=build.requires,
+        indexes=indexes_of(context.file.manifest, cell.toolkit),
     )
     outputs = ("wheels", LOCK)
     return _add(context, cell, at, fetch, step, kind="fetch", outputs=outputs, **context.by_pip).action
@@ -237,8 +242,9 @@ def _add(
     **fields: Unpack[StepFields],
 ) -> ActionInput:
     """Add an action for each Python or, if it depends on what the backend answered, for each Python and toolkit."""
-    of_toolkit = step.answered and context.file.manifest.host_cuda
-    shared = environment_name(context, cell, at) if step.answered else python_name(context, cell, at)
+    manifest = context.file.manifest
+    of_toolkit = manifest.host_cuda and (step.answered or names_cuda(manifest))
+    shared = environment_name(context, cell, at) if of_toolkit else python_name(context, cell, at)
     return context.add_step(
         work,
         at,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.actions import compiler
@@ -21,6 +22,7 @@ from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, Handle, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, of_tests
+from gpuforge.plan.recipe import indexes_of, names_cuda
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class FetchTestRequirements(Step[P]):
     requires: tuple[str, ...] = ()  # what the tests need
     extras: tuple[str, ...] = ()  # the wheel's extras to install
     cuda: str = ""  # the CUDA version that it is for: its extra is fetched, too
+    indexes: Mapping[str, str] = field(default_factory=dict)  # of packages that have an index of their own
     oldest: bool = False  # take the oldest release of each package that the wheel declares, not the newest
 
     def run(self: FetchTestRequirements[Path], at: Workdir) -> None:
@@ -54,7 +57,7 @@ class FetchTestRequirements(Step[P]):
                 self._fetch(output, wheel, each, [], pins)
             self._fetch(output, wheel, extras, self.requires, pins)
         else:
-            self._download(output, self.requires, [], what="what the tests need")
+            self._download(output, self.requires, [], "what the tests need")
         known |= {path.name for path in self.shared.glob("*.whl")} if self.shared else set()
         own = {filename.project(path.name) for path in self.kernels.glob("*.whl")} if self.kernels else set()
         for path in sorted(output.iterdir()):
@@ -73,12 +76,14 @@ class FetchTestRequirements(Step[P]):
         from gpuforge.actions import declared_sets
         from gpuforge.wheel import metadata
 
-        metadata.refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
+        declared = metadata.requirements(metadata.of_wheel(wheel))
+        metadata.refuse_references(declared, wheel.name)
         if not declared_sets.declares(wheel, extras):
             print(f"{wheel.name}, {declared_sets.title(extras)}, declares nothing")
             return
         named = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-        self._download(output, [named, *requires], pins, what="what the wheel declares and its tests need")
+        what = "what the wheel declares and its tests need"
+        self._download(output, [named, *requires], pins, what, metadata.installed_with(declared, extras))
 
     def _pins(self: FetchTestRequirements[Path], scratch: Path, wheel: Path, extras: Iterable[str]) -> Path:
         """Return a file of constraints: the oldest release of each package that the wheel declares.
@@ -99,7 +104,7 @@ class FetchTestRequirements(Step[P]):
         lines = [f"{key} = {json.dumps(metadata.required(text, key.title()))}" for key in ("name", "version")]
         lines += [f"dependencies = {json.dumps(words[''])}", "[project.optional-dependencies]"]
         lines += [f"{json.dumps(extra)} = {json.dumps(each)}" for extra, each in words.items() if extra]
-        project.write_text("\n".join(["[project]", *lines, ""]))
+        project.write_text("\n".join(["[project]", *lines, *package_index.sources(self.indexes), ""]))
         limits = scratch / "limits.txt"
         tests = map(parse_requirement, self.requires)
         limits.write_text("".join(f"{each.name}{each.specifier}\n" for each in tests))
@@ -124,6 +129,7 @@ class FetchTestRequirements(Step[P]):
         requires: Sequence[str],
         pins: Sequence[Path],
         what: str,
+        declared: Sequence[Requirement] = (),
     ) -> None:
         from gpuforge.actions import wheelhouse
 
@@ -133,6 +139,8 @@ class FetchTestRequirements(Step[P]):
             output,
             [folder for folder in (self.shared, self.kernels) if folder],
             constraints=pins,
+            indexes=self.indexes,
+            declared=declared,
             what=what,
             hint="correct the project's dependencies, or `[test] requires`; --no-test builds and audits without a test",
         )
@@ -237,15 +245,20 @@ def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
     if not (test.command and test.requires):
         return None
     at = context.machine.tested_at(cell)
+    indexes = indexes_of(context.file.manifest, cell.toolkit)
+    of_toolkit = names_cuda(context.file.manifest)
     name = f"py{cell.python}{context.label(of_tests)}{f'-{at.image.name}' if at.image else ''}"
+    name += f"-cu{cell.toolkit}" if of_toolkit else ""
     return context.add_step(
-        FetchTestRequirements[Handle](python=compiler.interpreter(cell, at), requires=test.requires),
+        FetchTestRequirements[Handle](
+            python=compiler.interpreter(cell, at), requires=test.requires, indexes=indexes
+        ),
         at,
         id=f"{name}/test-requirements",
         kind="fetch",
         title=f"fetch what the tests need on Python {_python(context, cell)}{context.words(of_tests)}",
         outputs=("wheels",),
-        cells=context.users(python=cell.python, part=of_tests),
+        cells=context.users(cuda=cell.cuda if of_toolkit else None, python=cell.python, part=of_tests),
         **context.by_pip,
     )
 
@@ -267,6 +280,7 @@ def _declared(
         requires=test.requires if test.command else (),
         extras=extras(context.file, cell),
         cuda=cell.toolkit,
+        indexes=indexes_of(context.file.manifest, cell.toolkit),
     )
     where = _where(context, cell)
     return context.add_step(

@@ -414,7 +414,9 @@ def record_of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_n
         record_of_kernels(file, at, cell, of_nvcc) if cell.cuda else {**_common(file, cell), **_axes(cell)}
     )
     toolchains = {**shared["toolchains"], "host": _compiler(host)}
-    return {**shared, "toolchains": toolchains, "cell": cell.id, "naming": cell.naming}
+    indexes = recipe.indexes_of(file.manifest, cell.toolkit)
+    own = {"indexes": indexes} if indexes else {}
+    return {**shared, "toolchains": toolchains, "cell": cell.id, "naming": cell.naming, **own}
 
 
 def record_of_host(file: ManifestFile, cell: Cell, host: Compiler) -> Record:

@@ -6,17 +6,22 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import pip
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from gpuforge.actions.pip_alone import REFUSED
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.requirements import parse_requirement
 from gpuforge.toolkits.pip import CRASH, PROGRESS, run_pip
+from gpuforge.wheel import filename
 
 _PIP = Path(pip.__file__).with_name("__pip-runner__.py")  # which another Python runs, as for `pip --python`
 _ALONE = Path(__file__).with_name("pip_alone.py")
@@ -31,25 +36,72 @@ def download(
     *,
     constraints: Sequence[Path] = (),
     alone: bool = False,
+    indexes: Mapping[str, str] = MappingProxyType({}),
+    declared: Sequence[Requirement] = (),
     what: str,
     hint: str,
 ) -> None:
     """Download wheels of `requirements` for the interpreter `python`, with pip's own settings.
 
-    Their dependencies are downloaded, too, unless `alone`. `what` names the requirements in a message ("the build
-    requirements"), and `hint` says how to change them. Raises MissingError when pip cannot reach an index, ActionError
-    when the requirements cannot be met by wheels.
+    Their dependencies are downloaded, too, unless `alone`. `indexes` are the packages that come from an index of their
+    own, whether `requirements` or wheels among them (`declared`) name them. `what` names the requirements in a message
+    ("the build requirements"), and `hint` says how to change them. Raises MissingError when pip cannot reach an index,
+    ActionError when the requirements cannot be met by wheels.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not requirements:  # a project's own backend may need nothing; pip refuses an empty list
         return
     command = [str(python), "-I", str(_ALONE), str(_PIP), "download", "--only-binary=:all:"]
-    command += [PROGRESS, "--disable-pip-version-check", f"--dest={folder}"]
-    command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]
-    command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
-    status, printed = run_pip(command, partial(print, flush=True))
+    command += [PROGRESS, "--disable-pip-version-check", *(f"--constraint={path}" for path in constraints)]
+    with TemporaryDirectory(prefix="own-index-") as scratch:
+        pins = []
+        named = [
+            *declared,
+            *(parse_requirement(text) for text in requirements if "/" not in text and indexes),
+        ]
+        for package, index in sorted(indexes.items()):
+            some = [str(each) for each in named if canonicalize_name(each.name) == package]
+            if wheel := _of_index(index, package, some, command, Path(scratch, package), what):
+                pins.append(f"{package} @ {wheel.as_uri()}\n")
+        Path(scratch, "pins.txt").write_text("".join(pins))
+        command += [f"--dest={folder}", f"--constraint={scratch}/pins.txt", *(["--no-deps"] if alone else [])]
+        command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
+        status, printed = run_pip(command, partial(print, flush=True))
     if status:
         raise _failure(printed, requirements, folder, what, hint)
+    pinned = {line.partition(" @ ")[0] for line in pins}
+    for stray in (
+        path for path in folder.glob("*.whl") if filename.project(path.name) in indexes.keys() - pinned
+    ):
+        raise ActionError.of(
+            f"{what}: {stray.name} came from pip's index, as only other packages require it, and [indexes] has its own",
+            hint=f"add {filename.project(stray.name)} to the requirements, beside the package that needs it",
+        )
+
+
+def _of_index(
+    index: str, package: str, requirements: Sequence[str], command: Sequence[str], folder: Path, what: str
+) -> Path | None:
+    """Download the wheel of a package from its own index, and nothing else; None if no requirement applies here."""
+    if not requirements:
+        return None
+    apart = {
+        name: text
+        for name, text in os.environ.items()
+        if name not in {"PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"}
+    }
+    call = [*command, "--no-deps", f"--index-url={index}", f"--dest={folder}", "--", *requirements]
+    status, printed = run_pip(call, partial(print, flush=True), apart)
+    if status:
+        # pip does not tell an index without the package from one that is unreachable
+        nothing = "(from versions: none)" in printed or any(sign in printed for sign in _UNREACHABLE)
+        raise MissingError.of(
+            f"{what}: {index}, the index of {package} in [indexes], has no wheel of {' and '.join(requirements)} for "
+            f"this Python{', or cannot be reached' if nothing else ''}",
+            hint=f"{index.rstrip('/')}/{package}/ lists its wheels: correct [indexes] {package} or the requirement"
+            + ("; or check the network, the proxy and the CA bundle (PIP_CERT)" if nothing else ""),
+        )
+    return next(folder.glob("*.whl"), None)
 
 
 def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str, hint: str) -> Exception:

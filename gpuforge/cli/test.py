@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from gpuforge.manifest.load import ManifestFile
+    from gpuforge.manifest.model import Manifest
     from gpuforge.plan.action import Step
 
 
@@ -35,6 +37,7 @@ class _Tests:
     requires: tuple[str, ...]
     command: tuple[str, ...]
     beside: bool  # the command line names some of `requires`: without a command, the package is imported beside them
+    indexes: Callable[[str], Mapping[str, str]] = lambda _: {}  # of packages, for the wheel's CUDA major
     project: Path | None = None
     sources: tuple[str, ...] = ()
 
@@ -139,9 +142,19 @@ def _of_manifest(file: ManifestFile, given: _Tests) -> _Tests:
         requires=(*test.requires, *given.requires),
         command=given.command or test.command,
         beside=given.beside,
+        indexes=partial(_indexes, file.manifest),
         project=file.folder,
         sources=tuple(test.sources),
     )
+
+
+def _indexes(manifest: Manifest, cuda: str) -> Mapping[str, str]:
+    """Return the indexes of a manifest for its first toolkit of a wheel's CUDA major."""
+    from gpuforge.cuda.version import is_of
+    from gpuforge.plan.recipe import indexes_of
+
+    toolkits = [each.toolkit for each in manifest.cuda.versions.values() if is_of(each.toolkit, cuda)]
+    return indexes_of(manifest, toolkits[0] if toolkits else cuda)
 
 
 def _test(
@@ -158,19 +171,12 @@ def _test(
     python = _python(wheel)
     env = dict(environ)
     shared = folder / "shared" / "out" / "wheels" if tests.requires and not oldest else None
-    if shared and not _perform(
-        FetchTestRequirements[Path](python=python, requires=tests.requires), folder / "shared", env
-    ):
-        return True
     fetch = FetchTestRequirements[Path](
-        python=python,
-        wheel=wheel,
-        shared=shared,
-        requires=tests.requires,
-        extras=tests.extras,
-        cuda=cuda,
-        oldest=oldest,
+        python=python, requires=tests.requires, indexes=tests.indexes(cuda), cuda=cuda, oldest=oldest
     )
+    if shared and not _perform(fetch, folder / "shared", env):
+        return True
+    fetch = replace(fetch, wheel=wheel, shared=shared, extras=tests.extras)
     if not _perform(fetch, folder / "fetch", env):
         return True
     trial = TryWheel[Path](

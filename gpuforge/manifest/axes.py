@@ -31,6 +31,7 @@ FIELDS: tuple[KeyPath, ...] = (
     *(("wheel", key) for key in ("label", "requires", "provided-by")),
     *(("test", key) for key in ("requires", "command", "extras")),
     ("audit", "beside"),
+    ("indexes", "*"),
 )
 """The values that may use the axes; `*` is any key or place."""
 
@@ -125,7 +126,7 @@ _TAKEN = {
     *("sources", "include", "folders", "abi", "output", "arch", "cuda", "python"),
 }
 _OWN_BRACES = frozenset(
-    {"config-settings", "env", "before", "command", "flags", "label"}
+    {"config-settings", "env", "before", "command", "flags", "label", "indexes"}
 )  # keys whose texts may have others
 
 

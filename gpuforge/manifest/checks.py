@@ -150,6 +150,7 @@ def unknown_placeholders(data: Raw) -> Iterator[Problem]:
     axes = table(data, "axes")  # their names have been filled in, where they are known
     known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
     others = [(("test", "command"), braces.OF_TEST), (("wheel", "label"), braces.OF_LABEL)]
+    others += [(("indexes", name), braces.OF_LABEL) for name in table(data, "indexes")]
     for path, own in [*known, *others]:
         names = (*own, *(name for name in axes if isinstance(name, str)))
         title, key = path
@@ -163,6 +164,19 @@ def unknown_placeholders(data: Raw) -> Iterator[Problem]:
                         f"[{title}] {key}: {{{name}}} is not a placeholder",
                         f"{choices} For literal braces write {{{{{name}}}}}",
                     )
+
+
+def indexes_of_cuda(data: Raw) -> Iterator[Problem]:
+    """Yield indexes that depend on the toolkit where one build environment serves all toolkits."""
+    if "cuda" in data and table(data, "build").get("cuda") is not False:
+        return
+    for name, url in table(data, "indexes").items():
+        if isinstance(url, str) and set(braces.names(url)) & {*braces.OF_LABEL}:
+            yield Problem(
+                ("indexes", name),
+                f"[indexes] {name} depends on the CUDA toolkit, and the host build gets none",
+                "write one index for all wheels, or give the build a toolkit: [build] cuda = true",
+            )
 
 
 def _braces(names: Iterable[str]) -> str:
@@ -502,7 +516,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
 
     The files that the manifest names are looked for in `folder`, and not at all if it is None.
     """
-    for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders):
+    for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders, indexes_of_cuda):
         yield from check(data)
     others = (toolkits, architectures, linkage, minors, object_problems, kernels_wheels, labels, front)
     for check in (without, *others):

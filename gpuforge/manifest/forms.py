@@ -165,17 +165,21 @@ class CompilerName(Checked):
         return {"anyOf": [{"enum": list(OWN)}, {**handler(schema), "minLength": 1}]}
 
 
-def _without_secret(url: str) -> str:
-    """Return the URL of a repository; refuse one that holds a token, which would be in logs, keys and records."""
+def _without_secret(
+    url: str,
+    what: str = "git repository",
+    instead: str = "git asks its credential helper (git config credential.helper), or use ssh",
+) -> str:
+    """Return a URL; refuse one that holds a token, which would be in logs, keys and records."""
     try:
         parts = urlsplit(url)
         secret = parts.password or parts.query or (parts.username if parts.scheme.startswith("http") else "")
     except ValueError:
-        raise wrong("the URL of the git repository is invalid", "https://host/owner/name") from None
+        raise wrong(f"the URL of the {what} is invalid", "https://host/owner/name") from None
     if secret:
         raise wrong(
-            f"the URL of the git repository at {parts.hostname} holds a user name, a password or a query",
-            "leave it out: git asks its credential helper (git config credential.helper), or use ssh",
+            f"the URL of the {what} at {parts.hostname} holds a user name, a password or a query",
+            f"leave it out: {instead}",
         )
     return url
 
@@ -250,6 +254,17 @@ GitUrl = Annotated[
         r"^((https?|ssh|git|file)://[^\s]+|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:[^\s:][^\s]*)$",
     ),
     AfterValidator(_without_secret),
+]
+IndexUrl = Annotated[
+    str,
+    Form(
+        "the URL of a package index",
+        'e.g. "https://download.pytorch.org/whl/cu{cuda-short}"',
+        r"^(https?|file)://[^\s]+$",
+    ),
+    AfterValidator(
+        lambda url: _without_secret(url, "package index", "pip reads them from ~/.netrc or the keyring")
+    ),
 ]
 GitRevision = Annotated[
     str,

@@ -670,6 +670,12 @@ class Manifest(Table):
     `config-settings`, `env`, `before` and `overlay`; the `flags` of toolchains and objects; `[wheel] requires` and
     `provided-by`; `[test] requires`, `command` and `extras`; and `[audit] beside`. With `naming = ["local"]` the wheels
     have the values in their versions: `1.0+cu13.torch2.11`. [Axes](axes.md) has examples."""
+    indexes: Mapping[forms.DistributionName, forms.IndexUrl] = Field(
+        default={}, examples=[{"torch": "https://download.pytorch.org/whl/cu{cuda-short}"}]
+    )
+    """Packages that come from an index of their own, and from no other: for the build, the tests, and `[audit] beside`.
+    Everything else, also what these packages need, comes from pip's index. `{cuda-short}` is the toolkit without its
+    dot (130) and `{cuda-major}` its major; axes stand for their values ([axes](axes.md#torchs-own-index))."""
     build: Build = Field(default_factory=Build)
     toolchains: Mapping[forms.Name, DeclaredToolchain] = {}
     """The compilers that objects name, each under a name of your choice. The host build uses the toolchain

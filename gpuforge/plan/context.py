@@ -37,7 +37,7 @@ Part = Callable[[Manifest], object]
 
 def of_build(manifest: Manifest) -> object:
     """Return the part that a host build and its environment depend on."""
-    return manifest.build, manifest.package.name
+    return manifest.build, manifest.package.name, manifest.indexes
 
 
 def of_kernels(manifest: Manifest) -> object:
@@ -48,7 +48,7 @@ def of_kernels(manifest: Manifest) -> object:
 
 def of_tests(manifest: Manifest) -> object:
     """Return the part that decides which packages a test installs beside the wheel."""
-    return manifest.test
+    return manifest.test, manifest.indexes
 
 
 class Fetching(TypedDict):

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic
@@ -240,5 +242,19 @@ def label_of(manifest: Manifest, cell: Cell) -> str:
     major = str(major_of(cell.toolkit))
     if manifest.wheel.label is None:
         return ".".join([f"cu{major}", *(f"{name}{value}" for name, value in cell.axes)])
-    values = (cell.toolkit.replace(".", ""), major)
-    return braces.fill(manifest.wheel.label, dict(zip(braces.OF_LABEL, values, strict=True)))
+    return _with_cuda(manifest.wheel.label, cell.toolkit)
+
+
+def _with_cuda(text: str, toolkit: str) -> str:
+    values = (toolkit.replace(".", ""), str(major_of(toolkit)))
+    return braces.fill(text, dict(zip(braces.OF_LABEL, values, strict=True)))
+
+
+def indexes_of(manifest: Manifest, toolkit: str) -> dict[str, str]:
+    """Return the packages that have an index of their own, for the toolkit "13.0", each with its address."""
+    return {canonicalize_name(name): _with_cuda(url, toolkit) for name, url in manifest.indexes.items()}
+
+
+def names_cuda(manifest: Manifest) -> bool:
+    """Return whether such an index depends on the toolkit."""
+    return indexes_of(manifest, "1.0") != indexes_of(manifest, "2.0")

@@ -316,7 +316,8 @@ def _pairs_at(file: ManifestFile, cell: Cell, point: Point) -> Iterator[Diagnost
     there = file.at(point).manifest
     for table, key in _KEYS:
         for number, text in enumerate(getattr(getattr(there, table), key)):
-            if majors := _others(text, cell):
+            elsewhere = canonicalize_name(Requirement(text).name) in map(canonicalize_name, there.indexes)
+            if not elsewhere and (majors := _others(text, cell)):
                 yield _wrong_pair(file, cell, point, (table, key, number), text, majors)
 
 
@@ -324,6 +325,11 @@ def _others(text: str, cell: Cell) -> frozenset[int]:
     """Return the CUDA majors of a requirement's wheels if none of them is the toolkit's."""
     majors = cuda_majors(Requirement(text))
     return frozenset() if not cell.cuda or _major(cell) in majors else majors
+
+
+_TORCH_INDEX = (
+    '; or [indexes] torch = "https://download.pytorch.org/whl/cu{cuda-short}", where it is for each CUDA'
+)
 
 
 def _wrong_pair(
@@ -335,15 +341,18 @@ def _wrong_pair(
     message = f"the wheels of {text} on PyPI are for CUDA {found}, and [cuda.{cell.cuda}] is {cell.toolkit}"
     major, newest_release = _major(cell), _newest_release(text, cell)
     remove = f"or remove [cuda.{cell.cuda}]"
+    own_index = _TORCH_INDEX if Requirement(text).name == "torch" else ""
     if axis is None:
         hint = f"require a release for CUDA {major}{newest_release}, {remove}"
-        return Diagnostic(message, file.place(*at), hint)
+        return Diagnostic(message, file.place(*at), hint + own_index)
     if fitting := ", ".join(f'"{value}"' for value in _fitting(file, cell, axis, at)):
         hint = f"write axes = {{ {axis} = [{fitting}] }} below [cuda.{cell.cuda}]"
     else:
         hint = f"no value of [axes] {axis} has wheels for CUDA {major}: add one{newest_release}, {remove}"
     own = file.manifest.cuda.versions[cell.cuda].axes
-    return Diagnostic(message, file.place("cuda", cell.cuda, *(("axes", axis) if axis in own else ())), hint)
+    return Diagnostic(
+        message, file.place("cuda", cell.cuda, *(("axes", axis) if axis in own else ())), hint + own_index
+    )
 
 
 def _newest_release(text: str, cell: Cell) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
@@ -122,6 +123,20 @@ def extras_in(marker: Marker | None) -> list[str]:
     packaging writes every marker in one form, with double quotes and single spaces, but has no interface to its parts.
     """
     return [one or other for one, other in _EXTRA.findall(str(marker))]
+
+
+def installed_with(declared: Iterable[Requirement], extras: Iterable[str]) -> list[Requirement]:
+    """Return the requirements of a wheel that is installed with some extras; other markers are not judged."""
+    chosen, found = {*map(canonicalize_name, extras)}, []
+    for each in declared:
+        own = {*map(canonicalize_name, extras_in(each.marker))}
+        if not own:
+            found.append(each)
+        elif own & chosen:
+            plain = copy(each)
+            plain.marker = None
+            found.append(plain)
+    return found
 
 
 def marker_environment(machine: str, python: str = "") -> dict[str, str]:

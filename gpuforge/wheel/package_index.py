@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -108,6 +109,15 @@ def compile_requirements(
             hint="check the network, the proxy and the CA bundle (PIP_INDEX_URL, SSL_CERT_FILE)",
         )
     return answer
+
+
+def sources(indexes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a pyproject.toml by which uv takes packages from indexes of their own."""
+    if indexes:
+        yield "[tool.uv.sources]"
+        yield from (f"{name} = {{ index = {json.dumps(f'of-{name}')} }}" for name in indexes)
+    for name, url in indexes.items():
+        yield f"[[tool.uv.index]]\nname = {json.dumps(f'of-{name}')}\nurl = {json.dumps(url)}\nexplicit = true"
 
 
 def reason(output: str) -> str:

@@ -213,7 +213,10 @@ def test_a_package_of_another_cuda_major_is_refused_before_anything_runs(
     recipe: LoadRecipe, machine: Machine, change: list[tuple[str, str]], add: str, message: str, hint: str
 ) -> None:
     found = [(d.message, d.hint) for d in problems(recipe(ONE, *change, add=add), machine)]
-    assert (message, hint) in found
+    own_index = (
+        '; or [indexes] torch = "https://download.pytorch.org/whl/cu{cuda-short}", where it is for each CUDA'
+    )
+    assert (message, hint + own_index) in found
 
 
 @pytest.mark.parametrize(
@@ -300,3 +303,45 @@ def test_ci_jobs_have_the_values() -> None:
     job = {"cell": "c", "machine": "x86_64", "axes": {"torch": "2.11"}}
     assert json.loads(github([job]))["include"][0]["axes"] == {"torch": "2.11"}
     assert 'AXES: "torch=2.11"' in gitlab([job], "")
+
+
+INDEX = '[indexes]\ntorch = "https://download.example/whl/cu{cuda-short}/{torch}"\n'
+
+
+def test_an_index_of_a_package_is_for_a_toolkit_and_a_value(recipe: LoadRecipe, machine: Machine) -> None:
+    """torch 2.11 on PyPI is for CUDA 13; its own index has it for CUDA 12, too."""
+    file = recipe(ONE, add=AXES.replace('"2.10", ', "") + SPANS[:8] + 'naming = ["local"]\n' + INDEX)
+    plan = plan_of(file, machine)
+    cells = [cell.id for cell in plan.cells]
+    assert cells[0] == "cp311-cu12.4-torch2.11-x86_64"
+    of_build = requests(plan, "environment.FetchRequirements")
+    assert {each["indexes"]["torch"] for each in of_build.values()} == {
+        f"https://download.example/whl/{cuda}/{torch}"
+        for cuda in ("cu124", "cu130")
+        for torch in ("2.11", "2.15")
+    }
+    assert all("-cu" in name for name in of_build)
+    of_test = requests(plan, "trial.FetchTestRequirements")
+    assert of_test[f"{cells[0]}/test-requirements"]["indexes"] == {
+        "torch": "https://download.example/whl/cu124/2.11"
+    }
+    records = [each["record"] for each in requests(plan, "wheel.PackageWheel").values()]
+    assert records[0]["indexes"] == {"torch": "https://download.example/whl/cu124/2.11"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '[build]\ncuda = false\n[indexes]\ntorch = "https://x/cu{cuda-short}"\n',
+            "the host build gets none",
+        ),
+        ('[indexes]\ntorch = "https://me:secret@x/whl"\n', "holds a user name, a password or a query"),
+        ('[indexes]\ntorch = "cu130"\n', "the URL of a package index"),
+        ('[indexes]\ntorch = "https://x/{cuda-shrt}"\n', "did you mean {cuda-short}?"),
+    ],
+)
+def test_an_index_that_cannot_be_used_is_refused(recipe: LoadRecipe, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        recipe(add=f"\n{text}")
+    assert message in str(caught.value)
