@@ -93,7 +93,8 @@ def _complete(index: Index) -> Index:
 
 def _image(image: Image) -> KernelImage:
     isa = ".".join(map(str, image.isa)) if image.isa else ""
-    return KernelImage(image.kind, None if isinstance(image.built_for, str) else image.built_for, isa)
+    target = image.built_for if isinstance(image.built_for, str) else image.built_for.of_image(image.kind)
+    return KernelImage.parse(image.kind, target, isa)
 
 
 def _recipe(data: dict[str, Any]) -> Recipe:
