@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gpuforge import digest
 
+if TYPE_CHECKING:
+    from filelock import FileLock
+
 _POLL = 0.01  # seconds
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Claim:
     """A lock that this process has until `release`, or to the end of a `with`."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
 
     def release(self) -> None:
         """Release it."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._lock.release(force=True)
 
     def __enter__(self) -> Self:
         return self
@@ -42,26 +37,23 @@ def claim(path: Path) -> Claim | None:
     The file stays when the lock is released: removing it would let two processes hold "the same" lock.
     Raises OSError when the file cannot be made.
     """
+    from filelock import FileLock, Timeout
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, _FLAGS, 0o644)
+    lock = FileLock(path, thread_local=False)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
+        lock.acquire(blocking=False)
+    except Timeout:
         return None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return Claim(descriptor)
+    return Claim(lock)
 
 
-@contextmanager
-def wait(path: Path) -> Iterator[None]:
-    """Wait for the lock at `path`, and have it during a `with`: only for locks that are held for moments."""
-    while (turn := claim(path)) is None:
-        time.sleep(_POLL)
-    with turn:
-        yield
+def wait(path: Path) -> FileLock:
+    """Return the lock at `path` for a `with` that waits for it: only for locks that are held for moments."""
+    from filelock import FileLock
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path, thread_local=False, poll_interval=_POLL)
 
 
 def file_name(name: str) -> str:
