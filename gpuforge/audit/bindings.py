@@ -106,7 +106,7 @@ def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
         folder, _, name = found.file.rpartition("/")
         if match := _HWCAPS.fullmatch(folder):
             special[match["folder"], name] = found.file
-    for edge in graph.of(wheel) if special else ():
+    for edge in graph.edges_of(wheel) if special else ():
         target = edge.provider.object
         if target and (other := special.get((posixpath.dirname(target.file), edge.needed))):
             yield f"on some processors glibc loads {other} instead of {target.file}"

@@ -217,7 +217,7 @@ def _unjudged(one: Input, reason: str) -> WheelFacts:
 def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
     """Return the findings by wheel; a wheel that is too large to judge has only that finding."""
     wheels = {each.name: each for each in graph.wheels}
-    names = called(graph.wheels)
+    names = titles(graph.wheels)
     found: dict[str, list[Finding]] = {}
     for rule in RULES:
         for finding in rule.check(graph):
@@ -229,10 +229,10 @@ def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
     return found
 
 
-def called(wheels: Sequence[WheelFacts]) -> dict[str, str]:
+def titles(wheels: Sequence[WheelFacts]) -> dict[str, str]:
     """Return the names of wheels in lines of text: their file names if several are of one release."""
-    names = Counter(wheel.called for wheel in wheels)
-    return {wheel.name: wheel.called if names[wheel.called] == 1 else wheel.name for wheel in wheels}
+    count = Counter(wheel.title for wheel in wheels)
+    return {wheel.name: wheel.title if count[wheel.title] == 1 else wheel.name for wheel in wheels}
 
 
 def _with_owners(finding: Finding, wheel: WheelFacts, names: Mapping[str, str]) -> Finding:

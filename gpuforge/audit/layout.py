@@ -101,7 +101,7 @@ def install_path(member: str) -> str:
     return _SITES.sub(SITE, f"{_SCHEME[match[1]]}/{match[2]}") if match else f"{SITE}/{member}"
 
 
-class Place(NamedTuple):
+class Folder(NamedTuple):
     """A folder: its path below the packages or, if it is not there, below the environment; else the absolute one."""
 
     path: str

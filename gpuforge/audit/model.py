@@ -240,7 +240,7 @@ class WheelFacts(NamedTuple):
         return not (self.too_large or self.unread or refused)
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         """Its name in a line of text: "cupy-cuda12x 14.2.0"."""
         return f"{self.project} {self.version}" if self.project else self.name
 

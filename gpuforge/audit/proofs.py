@@ -104,7 +104,7 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
 
     Some may be found only after packages were imported; the audit does not check that they are imported first.
     """
-    edges = graph.of(wheel)
+    edges = graph.edges_of(wheel)
     if not wheel.linked or not all(_is_found(graph, e) for e in edges):
         return
     if any(p.lacking(_of_system(graph, wheel)) for p, _ in policy.strictest(wheel.platforms).values()):
@@ -164,7 +164,7 @@ def _once(packages: Sequence[str]) -> str:
 
 
 def _of_system(graph: LinkGraph, wheel: WheelFacts) -> set[str]:
-    return {edge.needed for edge in graph.of(wheel) if edge.provider.source == "system"}
+    return {edge.needed for edge in graph.edges_of(wheel) if edge.provider.source == "system"}
 
 
 def _is_found(graph: LinkGraph, edge: Edge) -> bool:
@@ -237,7 +237,9 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     promises = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
     fulfilled = [tag for tag, p, machine in promises if p and machine in machines and policy.is_known(p)]
     if fulfilled:
-        unknown = [e for e in graph.of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)]
+        unknown = [
+            e for e in graph.edges_of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)
+        ]
         if not unknown and (reason := _hidden(wheel)):
             yield Withheld(f"what was read fits {', '.join(fulfilled)}, but {reason}")
         elif not unknown:  # that a required package may have a library is a guess
@@ -352,7 +354,7 @@ def _copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[s
     """
     names = {name for o in wheel.linked for name in (*o.mentioned_sonames, *o.auxiliary)}
     opened = set(graph.openings.get(wheel.name, Openings()).names)
-    known = {edge.needed for edge in graph.of(wheel)}
+    known = {edge.needed for edge in graph.edges_of(wheel)}
     known.update(*(package_tables.sonames_of(each.package) for each in graph.required_always(wheel.name)))
     others = set(map(sonames.bare, against.libraries)) - set(map(sonames.bare, known))
     yield from (name for name in names | opened if against.other_versions(name))

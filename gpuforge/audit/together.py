@@ -46,14 +46,14 @@ class Together(NamedTuple):
 
     libraries: tuple[ProcessLibrary, ...]
 
-    def of(self, kind: Kind) -> tuple[ProcessLibrary, ...]:
+    def of_kind(self, kind: Kind) -> tuple[ProcessLibrary, ...]:
         """Return the libraries of one kind."""
         return tuple(each for each in self.libraries if each.kind == kind)
 
     @property
     def driver(self) -> str:
         """The oldest NVIDIA driver for all of its CUDA runtimes, by their majors; "" if none is known."""
-        majors = [sonames.major(each.name) for each in self.of("CUDA runtime")]
+        majors = [sonames.major(each.name) for each in self.of_kind("CUDA runtime")]
         return releases.driver_of_cubins({f"{major}.0" for major in majors if major}, ())
 
 

@@ -316,7 +316,7 @@ def _expectation(options: Options) -> Expectation | None:
         from gpuforge.manifest.load import load
         from gpuforge.plan.expectation import expectation
 
-        source = load(options.manifest, alone=True)
+        source = load(options.manifest, for_building=False)
         return expectation(source, options.cuda or _cuda_of(source, options.wheels))
     if options.expect:
         from gpuforge.expectation import expecting

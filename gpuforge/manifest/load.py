@@ -61,10 +61,10 @@ class ManifestFile:
         return _place(self.path, locate(self.text).value(keys))
 
 
-def load(path: Path, *, alone: bool = False) -> ManifestFile:
+def load(path: Path, *, for_building: bool = True) -> ManifestFile:
     """Read a manifest: `path` is the file, or a folder that holds a `gpuforge.toml`.
 
-    With `alone`, the folders that it names need not be beside it: they are for building.
+    Only `for_building`, the folders that it names must be beside it.
 
     Raises UsageError with a diagnostic for everything that is wrong with it.
     """
@@ -78,7 +78,7 @@ def load(path: Path, *, alone: bool = False) -> ManifestFile:
         place = _place(file, (before.count(b"\n") + 1, column))
         message = f"the file is not UTF-8: byte 0x{content[error.start]:02x} is not part of a character"
         raise UsageError.of(message, place=place, hint="save it as UTF-8 in your editor") from None
-    data, manifest = _parse(text, file, alone=alone)
+    data, manifest = _parse(text, file, file.parent if for_building else None)
     return _spelled_out(ManifestFile(file, manifest, text, data=data))
 
 
@@ -137,13 +137,13 @@ def _unreadable(path: Path, error: OSError | ValueError) -> UsageError:
     return UsageError.of(f"{_shown(path)} cannot be read: {reason}", hint=hint)
 
 
-def _parse(text: str, file: Path, *, alone: bool) -> tuple[Mapping[str, Any], Manifest]:
+def _parse(text: str, file: Path, folder: Path | None) -> tuple[Mapping[str, Any], Manifest]:
     try:
         data = parse(text)
     except TomlError as problem:
         place = _place(file, problem.position)
         raise UsageError.of(problem.message, place=place, hint=problem.hint) from None
-    manifest, found = check(data, None if alone else file.parent)
+    manifest, found = check(data, folder)
     if manifest is None or found:
         raise UsageError.all_of(_diagnostics(found, text, file))
     return data, manifest

@@ -39,7 +39,7 @@ def sharing(file: ManifestFile) -> Sharing:
 def _reason(other: Path, name: str, own: Path) -> str:
     """Return why a project does not share its cache with the manifest `own`; "" if it does."""
     try:
-        found = load(other, alone=True)
+        found = load(other, for_building=False)
     except GpuforgeError as error:
         return str(error).splitlines()[0]
     setting = found.manifest.build.compiler_cache

@@ -75,7 +75,7 @@ def wheels(path: Path, budget: Budget, target: IO[bytes]) -> Iterator[tuple[str,
 
 
 @contextmanager
-def alone(span: Span) -> Iterator[Path]:
+def as_file(span: Span) -> Iterator[Path]:
     """Copy a wheel into a file of its own, which has a path during the `with` only."""
     import tempfile  # noqa: PLC0415
 

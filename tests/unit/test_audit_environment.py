@@ -85,7 +85,7 @@ def test_one_cuda_runtime_is_one(tmp_path: Path) -> None:
     report = audit([], beside=Beside(environment(tmp_path / "env", library, *users.values())))
     assert report.findings == ()
     assert report.together is not None
-    (found,) = report.together.of("CUDA runtime")
+    (found,) = report.together.of_kind("CUDA runtime")
     assert (found.name, found.provider, {use.wheel for use in found.uses}) == (
         soname,
         f"{runtime}.dist-info",
@@ -157,7 +157,7 @@ def test_binaries_that_no_record_lists_are_in_the_process(tmp_path: Path) -> Non
     report = audit([], beside=Beside(folder))
     assert [w.facts.name for w in report.wheels] == ["a-1.0.dist-info", "site-packages (in no RECORD)"]
     assert report.together is not None
-    (found,) = report.together.of("OpenMP runtime")
+    (found,) = report.together.of_kind("OpenMP runtime")
     assert (found.origin, found.name) == ("machine", "libomp.so")
 
 

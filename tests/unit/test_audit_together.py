@@ -88,7 +88,7 @@ def test_a_process_has_one_library_of_a_soname_unless_code_opens_another_by_its_
         for name in ("one", "two")
     )
     graph = build([read(one), read(two)])
-    assert len(together(graph).of("CUDA runtime")) == count
+    assert len(together(graph).of_kind("CUDA runtime")) == count
 
 
 def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_what_pip_would_install_is_read_from_the_index(index: Index, answer: Ans
         ("libcudart.so.12", "old 1.0"), ("libcudart.so.13", "new 1.0")
     }  # fmt: skip
     assert report.together is not None
-    assert [(x.name, x.file) for x in report.together.of("CUDA runtime")] == [
+    assert [(x.name, x.file) for x in report.together.of_kind("CUDA runtime")] == [
         ("libcudart.so.12", "nvidia/cuda_runtime/lib/libcudart.so.12"),
         ("libcudart.so.13", "nvidia/cu13/lib/libcudart.so.13"),
     ]

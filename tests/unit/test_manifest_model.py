@@ -210,7 +210,7 @@ def test_a_manifest_alone_is_enough_to_audit_by(tmp_path: Path) -> None:
     (tmp_path / "gpuforge.toml").write_bytes(EXAMPLE.read_bytes())
     with pytest.raises(UsageError, match='no folder "overlay" beside the manifest'):
         load(tmp_path)
-    assert load(tmp_path, alone=True).manifest.build.overlay == ("overlay",)
+    assert load(tmp_path, for_building=False).manifest.build.overlay == ("overlay",)
 
 
 def test_the_reference_has_every_toolchain_and_every_provider_of_toolkits() -> None:

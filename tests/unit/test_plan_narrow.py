@@ -111,7 +111,7 @@ def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: LoadRecipe, ma
 
 
 def test_the_audit_compares_with_what_was_asked_for(recipe: LoadRecipe) -> None:
-    file = load(recipe().path, alone=True)
+    file = load(recipe().path, for_building=False)
     promised = expectation(narrow(file, ["90"]), "12")
     assert (promised.cubins, promised.ptx) == ((Arch(9, 0),), (Arch(9, 0),))
 

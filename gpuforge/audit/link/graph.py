@@ -94,7 +94,7 @@ class LinkGraph:
         """Return the wheel of a name. Raises KeyError for one that was not given."""
         return self._named[name]
 
-    def of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
+    def edges_of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
         """Return the edges whose loader is in a wheel."""
         return tuple(self._by_wheel.get(wheel.name, ()))
 

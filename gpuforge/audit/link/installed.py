@@ -113,7 +113,7 @@ class Installed:
     def _has(self, folder: str, wheel: WheelFacts) -> bool:
         if folder in self._folders or folder == layout.python_folder(wheel.file_tags):
             return True
-        place = layout.Place.of(folder)
+        place = layout.Folder.of(folder)
         return place.among_packages and any(
             canonicalize_name(place.top) in (package, without_suffix(package))
             or any(file.startswith(f"{place.path}/") for file in package_tables.files(package))
@@ -143,7 +143,7 @@ class Installed:
         required = (o for w, o in there.items() if self.projects[w] in self.declared[loader.wheel])
         return there.get(loader.wheel) or next(required, None) or next(reversed(there.values()), None)
 
-    def called(self, name: str, loader: ElfObject) -> list[ElfObject]:
+    def by_name(self, name: str, loader: ElfObject) -> list[ElfObject]:
         """Return the libraries of a name, by SONAME or file, that a loader could load if a path led to them."""
         return [o for o in self.named.get(name, ()) if is_for_machine(o, loader)]
 

@@ -35,7 +35,7 @@ class Providers:
         """Return the edge of an entry that is neither on a search path nor a library of the system."""
         first = next(reversed([loader, *ancestors]))
         preload = None if loader.is_program else self.preload_of(first, loader.wheel, name)
-        for found in self.installed.called(name, loader):
+        for found in self.installed.by_name(name, loader):
             if found.wheel == loader.wheel and found.name == name:
                 return Edge(loader, name, Provider("wheel", found), preload=preload)
         if carrier := self._carrier(loader, name):
@@ -53,7 +53,7 @@ class Providers:
             return Edge(loader, name, provider, route, preload)
         same_named = self._same_named(loader.wheel, name)
         if others := [
-            o for o in self.installed.called(name, loader) if self._provides(o, loader.wheel, name)
+            o for o in self.installed.by_name(name, loader) if self._provides(o, loader.wheel, name)
         ]:
             others.sort(key=lambda o: o.name != name)  # before a copy of it for linkers
             package, found = self._brought_by(loader.wheel, others, same_named)
@@ -150,8 +150,8 @@ class Providers:
         """
         folders = {posixpath.dirname(file) for file in package_tables.files(package)}
         for entry in layout.search(loader, ancestors):
-            place = layout.Place.of(entry.folder)
-            own = place.top == layout.Place.of(layout.install_path(loader.file)).top
+            place = layout.Folder.of(entry.folder)
+            own = place.top == layout.Folder.of(layout.install_path(loader.file)).top
             if self.installed.missing(entry, loader):
                 continue
             if (place.among_packages and place.path in folders) or (
@@ -199,7 +199,7 @@ class Providers:
             return None
         of_package = (
             o
-            for o in self.installed.called(name, loader)
+            for o in self.installed.by_name(name, loader)
             if self.installed.projects[o.wheel] == provider.package
         )
         return next(of_package, None)

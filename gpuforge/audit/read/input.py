@@ -14,7 +14,7 @@ from gpuforge.audit.read.site_packages import recorded, unrecorded
 from gpuforge.binary.window import Budget
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Folder, files_below
-from gpuforge.wheel.nested import Span, alone
+from gpuforge.wheel.nested import Span, as_file
 
 _BLOCK = 512  # bytes, as st_blocks counts them
 
@@ -65,7 +65,7 @@ class Input(NamedTuple):
                 self.path.stat()
                 return Folder(self.path, {self.member: self.path})
             case "nested" if self.span:
-                with alone(self.span) as path:
+                with as_file(self.span) as path:
                     return Archive(path, self.within)
             case _:
                 return Archive(self.path)

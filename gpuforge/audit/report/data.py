@@ -147,9 +147,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _route(way: Route) -> dict[str, str]:
+def _route(route: Route) -> dict[str, str]:
     """Return the fields of a route that are not empty; `entry` may be a package, `via` what has loaded it before."""
-    fields = {"kind": way.kind, "entry": way.entry or way.package, "via": way.via or way.loaded_by}
+    fields = {"kind": route.kind, "entry": route.entry or route.package, "via": route.via or route.loaded_by}
     return {name: field for name, field in fields.items() if field}
 
 

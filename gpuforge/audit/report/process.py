@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpuforge.audit.judge import Report, called
+from gpuforge.audit.judge import Report, titles
 from gpuforge.audit.rules.processes import How
 from gpuforge.audit.together import LibraryUse, ProcessLibrary, Together
 
@@ -34,11 +34,11 @@ def data(shared: Together) -> dict[str, Any]:
 
 def parts(report: Report, shared: Together, *, every: bool) -> Iterator[ProcessSection]:
     """Yield the CUDA and OpenMP runtimes, the drivers and the other libraries, the latter one by one with `every`."""
-    names = called([wheel.facts for wheel in report.wheels])
+    names = titles([wheel.facts for wheel in report.wheels])
     for kind in ("CUDA runtime", "OpenMP runtime", "driver"):
-        libraries = shared.of(kind)
+        libraries = shared.of_kind(kind)
         yield ProcessSection(f"{kind}s", _summary(shared, libraries), tuple(_lines(libraries, names)))
-    others = shared.of("library")
+    others = shared.of_kind("library")
     own = [library for library in others if library.origin != "machine"]
     summary = f"{len(own):,} of packages, {len(others) - len(own):,} of the machine"
     shown = others if every else ()

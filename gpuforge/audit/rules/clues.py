@@ -97,7 +97,7 @@ def _searched(graph: LinkGraph, edge: Edge, own: Collection[str]) -> _Searched:
     """
     users = (user.loader for user in graph.users(edge.loader))  # their RPATHs apply to it, too
     folders = {e.folder for e in layout.search(edge.loader, users)} - {*own}
-    parts = [place.path.split("/") for place in map(layout.Place.of, folders) if place.top]
+    parts = [place.path.split("/") for place in map(layout.Folder.of, folders) if place.top]
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]
     others = known.keys() - {wheel.project for wheel in graph.wheels} - carriers.nvidia_packages()

@@ -87,7 +87,7 @@ def _needs_packages(graph: LinkGraph, binary: ElfObject) -> bool:
 
 def _inheriting(graph: LinkGraph, binary: ElfObject) -> tuple[ElfObject, ...]:
     """Return the objects of its wheel that find libraries by the RPATH of an object that has loaded them."""
-    edges = [e for e in graph.of(graph.wheel(binary.wheel)) if e.route and e.route.kind == "RPATH"]
+    edges = [e for e in graph.edges_of(graph.wheel(binary.wheel)) if e.route and e.route.kind == "RPATH"]
     found: dict[str, ElfObject] = {}
     queue = [binary.name]
     for name in queue:
@@ -164,7 +164,7 @@ def _missing(edge: Edge, *, inherits: bool) -> str | None:
 
 def _entry(origin: str, folder: str) -> str | None:
     """Return the entry that leads to a folder; None if the path there is not the same in every environment."""
-    if "$" in folder or layout.Place.of(origin).among_packages != layout.Place.of(folder).among_packages:
+    if "$" in folder or layout.Folder.of(origin).among_packages != layout.Folder.of(folder).among_packages:
         return None
     way = posixpath.relpath(folder, origin)
     return "$ORIGIN" if way == "." else f"$ORIGIN/{way}"

@@ -276,7 +276,9 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
         ):
             continue  # reported for the required wheel that brings both
         needed = {
-            package_tables.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None
+            package_tables.major(e.provider.package)
+            for e in graph.edges_of(wheel)
+            if e.provider.declared is None
         }
         chosen = all(lines and re.match(_OF_CUDA, lines[0]) for by in majors.values() for lines in by)
         if not chosen and not needed & majors.keys():

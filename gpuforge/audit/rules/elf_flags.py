@@ -15,10 +15,8 @@ from gpuforge.binary.elf.header import EM_CUDA, MACHINES, PF_X
 from gpuforge.binary.elf.linked_file import SENTENCES
 from gpuforge.binary.facts import ElfObject
 
-#
 # Without PT_GNU_STACK, glibc takes the processor's default: DEFAULT_STACK_PERMS in the `stackinfo.h` of its port
 # (https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/x86_64/stackinfo.h). musl never makes the stack executable.
-# """
 _EXECUTABLE_BY_DEFAULT = frozenset({"x86_64", "i686", "armv7l"})
 
 

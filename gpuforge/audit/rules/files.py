@@ -330,7 +330,7 @@ def common_names(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         folders: dict[str, list[str]] = {}
         for member in wheel.members:
-            place = layout.Place.of(layout.install_path(member))
+            place = layout.Folder.of(layout.install_path(member))
             if member.endswith(".py") and place.top in _COMMON - {wheel.project, place.path}:
                 folders.setdefault(place.top, []).append(member)
         yield from (_common_names_finding(wheel, folder, members) for folder, members in folders.items())

@@ -318,7 +318,7 @@ def _from_some(graph: LinkGraph, edge: Edge) -> Finding:
 
 def _not_loaded(graph: LinkGraph, edge: Edge, obstacle: Obstacle) -> Finding:
     text = _OBSTACLES[obstacle.kind]
-    place = layout.Place.of(obstacle.folder)
+    place = layout.Folder.of(obstacle.folder)
     # most environments have a lib64, and paths for several Pythons are listed one by one
     usual = obstacle.kind == "folder" and not place.among_packages
     return provider_unreachable.finding(

@@ -176,7 +176,7 @@ def _is_loaded_by_code(graph: LinkGraph, wheel: WheelFacts, name: str, packages:
     return (
         bool(wheel.launchers)
         or any(p.pathfinder or p.opens(name) for p in wheel.preloads)
-        or any(edge.needed == name and edge.route for edge in graph.of(wheel))
+        or any(edge.needed == name and edge.route for edge in graph.edges_of(wheel))
         or any(package in known and known[package].loaded_by for package in packages)
     )
 
@@ -263,7 +263,7 @@ def _is_loaded_by_another(graph: LinkGraph, edge: Edge) -> bool:
     if target is None:
         return any(
             e.needed == edge.needed and (e.route or e.preload)
-            for e in graph.of(graph.wheel(edge.loader.wheel))
+            for e in graph.edges_of(graph.wheel(edge.loader.wheel))
         )
     return any(user.route or user.preload for user in graph.users(target)) or _is_under_any_name(graph, edge)
 

@@ -35,7 +35,7 @@ def tags_that_hold(graph: LinkGraph, wheel: WheelFacts) -> tuple[Tag, ...]:
     if len(machines) > 1:
         return ()
     machine = machines.pop()
-    needed = {e.needed for e in graph.of(wheel) if e.provider.source == "system"}
+    needed = {e.needed for e in graph.edges_of(wheel) if e.provider.source == "system"}
     promised = [found for tag in wheel.platforms if (found := policy.of_tag(tag)[0])]
     tagged = {policy.of_tag(tag)[1] for tag in wheel.platforms} == {machine}
     if tagged and not any(p.lacking(needed) or any(p.missing(o, machine) for o in objects) for p in promised):
@@ -80,7 +80,7 @@ def _floor(
     objects = [o for o in wheel.linked if (o.processor or machine) == machine]
     system = [
         edge
-        for edge in graph.of(wheel)
+        for edge in graph.edges_of(wheel)
         if edge.provider.source == "system" and (edge.loader.processor or machine) == machine
     ]
     fitting = policy.fitting(objects, machine, (edge.needed for edge in system))
@@ -123,7 +123,7 @@ def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag
     Another library that the object needs may define a symbol of the same name.
     """
     machine = policy.of_tag(tag)[1]
-    edges = list(graph.of(wheel))
+    edges = list(graph.edges_of(wheel))
     others = {e.loader.file for e in edges if e.provider.source not in ("system", "driver")}
     for edge in edges:
         found, library = edge.loader, edge.needed

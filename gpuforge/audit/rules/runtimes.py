@@ -578,7 +578,7 @@ def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterat
 
 
 def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
-    for edge in graph.of(wheel):
+    for edge in graph.edges_of(wheel):
         if edge.provider.source != "wheel" and (others := against.second_copies(edge.needed)):
             target = edge.provider.object
             yield Subject(
@@ -593,7 +593,7 @@ def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterato
 
 def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
     """Yield libraries of NVIDIA's packages that the wheel always requires but does not NEED."""
-    needed = {edge.needed for edge in graph.of(wheel)}
+    needed = {edge.needed for edge in graph.edges_of(wheel)}
     for known in graph.required_always(wheel.name):
         lacks = {*known.lacks, *known.unseen, *needed}
         for name in sorted(package_tables.sonames_of(known.package) - lacks):

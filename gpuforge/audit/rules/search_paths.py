@@ -33,16 +33,16 @@ def rpath_relative(graph: LinkGraph) -> Iterator[Finding]:
     An empty entry is the working directory itself (glibc, elf/dl-load.c, fillin_rpath).
     """
     for found in graph.linked:
-        for way in layout.written(found):
-            if not layout.expanded(way.entry, "/").startswith("/"):
+        for route in layout.written(found):
+            if not layout.expanded(route.entry, "/").startswith("/"):
                 yield rpath_relative.finding(
                     found.wheel,
-                    Subject(file=found.file, kind=way.kind, about=(way.entry,)),
-                    cause=(way.kind, way.entry),
-                    what=f"{way.kind} has the entry {way.entry!r}, which "
+                    Subject(file=found.file, kind=route.kind, about=(route.entry,)),
+                    cause=(route.kind, route.entry),
+                    what=f"{route.kind} has the entry {route.entry!r}, which "
                     + (
                         "is relative to the working directory."
-                        if way.entry
+                        if route.entry
                         else "means the working directory."
                     ),
                     commands=commands.search_path(graph, found),
@@ -60,15 +60,15 @@ def rpath_absolute(graph: LinkGraph) -> Iterator[Finding]:
     GF201 and GF202 judge, so here it is a warning.
     """
     for found in graph.linked:
-        for way in layout.written(found):
-            if not way.entry.startswith("/"):
+        for route in layout.written(found):
+            if not route.entry.startswith("/"):
                 continue
-            if f"{way.entry}/".startswith(_ANYBODYS):
-                yield _rpath_absolute_finding(graph, found, way, _WRITABLE)
-            elif layout.is_shared(way.entry):
-                yield _rpath_absolute_finding(graph, found, way, _of_system(graph, found, way))
+            if f"{route.entry}/".startswith(_ANYBODYS):
+                yield _rpath_absolute_finding(graph, found, route, _WRITABLE)
+            elif layout.is_shared(route.entry):
+                yield _rpath_absolute_finding(graph, found, route, _of_system(graph, found, route))
             else:
-                yield _rpath_absolute_finding(graph, found, way, _UNUSED)
+                yield _rpath_absolute_finding(graph, found, route, _UNUSED)
 
 
 _FIX = "Replace them with paths relative to $ORIGIN, or remove them."
@@ -103,9 +103,9 @@ _WRITABLE = Text(
 )
 
 
-def _of_system(graph: LinkGraph, binary: ElfObject, way: Route) -> Text:
+def _of_system(graph: LinkGraph, binary: ElfObject, route: Route) -> Text:
     """Return the text for a folder of the system, by what the entries before it leave to be found."""
-    before = [entry.route for entry in takewhile(lambda e: e.route != way, layout.search(binary, ()))]
+    before = [entry.route for entry in takewhile(lambda e: e.route != route, layout.search(binary, ()))]
     left = [edge for edge in graph.from_object(binary) if edge.route not in before]
     if any(_is_installed(graph, edge) for edge in left):
         return _FIRST
@@ -119,10 +119,10 @@ def _is_installed(graph: LinkGraph, edge: Edge) -> bool:
     return edge.provider.source in {"wheel", "sibling", "package"} and not edge.preload
 
 
-def _rpath_absolute_finding(graph: LinkGraph, binary: ElfObject, way: Route, text: Text) -> Finding:
+def _rpath_absolute_finding(graph: LinkGraph, binary: ElfObject, route: Route, text: Text) -> Finding:
     return rpath_absolute.finding(
         binary.wheel,
-        Subject(file=binary.file, item=way),
+        Subject(file=binary.file, item=route),
         text=text,
         cause=(text.what,),
         commands=() if text is _ONLY else commands.search_path(graph, binary),
@@ -142,15 +142,15 @@ def rpath_escaping(graph: LinkGraph) -> Iterator[Finding]:
     """Find entries with so many `..` after $ORIGIN that they end above the environment's folder."""
     for found in graph.linked:
         origin = posixpath.dirname(layout.install_path(found.file))
-        for way in layout.written(found):
-            folder = layout.expanded(way.entry, origin)
-            if way.entry.startswith("/") or not folder.startswith("/"):
+        for route in layout.written(found):
+            folder = layout.expanded(route.entry, origin)
+            if route.entry.startswith("/") or not folder.startswith("/"):
                 continue
             target = posixpath.normpath(folder)
             if not f"{target}/".startswith(f"{layout.ENVIRONMENT}/"):
                 yield rpath_escaping.finding(
                     found.wheel,
-                    Subject(file=found.file, item=way),
+                    Subject(file=found.file, item=route),
                     commands=commands.search_path(graph, found),
                 )
 
