@@ -172,5 +172,5 @@ def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_p
     ],
 )
 def test_a_folder_is_below_the_packages_the_environment_or_neither(path: str, text: str, top: str) -> None:
-    place = layout.Place.of(path)
+    place = layout.Folder.of(path)
     assert (str(place), place.top) == (text, top)
