@@ -29,7 +29,7 @@ def together(*requirements: str) -> Report:
 
 def majors(report: Report) -> set[str]:
     assert report.together is not None
-    names = {library.name.partition(".so.")[2] for library in report.together.of("CUDA runtime")}
+    names = {library.name.partition(".so.")[2] for library in report.together.of_kind("CUDA runtime")}
     return {name.partition(".")[0] for name in names} - {""}
 
 
