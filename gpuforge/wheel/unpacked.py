@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import lzma
 import shutil
 import stat
 import time
@@ -42,7 +43,9 @@ def unpack(wheel: Path, folder: Path) -> None:
                     with bundle.open(info) as source, target.open("wb") as sink:
                         shutil.copyfileobj(source, sink, _CHUNK)
                     target.chmod(0o755 if info.external_attr >> 16 & stat.S_IXUSR else 0o644)
-        except (*BROKEN, zlib.error, RuntimeError) as error:
+        except (*BROKEN, zlib.error, lzma.LZMAError, RuntimeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno:  # of the disk: bz2 raises it without a number
+                raise
             raise ActionError.of(
                 f"{wheel.name} is not a sound wheel: {error}", hint="build or download it again"
             ) from error
