@@ -87,6 +87,9 @@ class CMake:
 
     options: dict[str, Seen] = field(default_factory=dict)  # the value of each
     blocked: dict[str, None] = field(default_factory=dict)  # variables for which a branch was not taken
+    chosen_by: dict[str, str] = field(
+        default_factory=dict
+    )  # those that must be equal to "CUDA" for one, so spelt
     words: set[str] = field(default_factory=set)  # the arguments of all commands
     uses: list[Use] = field(default_factory=list)  # of CUDA
     packages: list[Package] = field(default_factory=list)
@@ -145,6 +148,8 @@ class Source:
         """Read them as a build does that defines these variables of the cache; None is an unknown value."""
         reader = _Reader(self, defined or {}, toolkit)
         reader.file(self.top, _Under())
+        if text := reader.variables.fixed.get(_ALL_ARCHS):
+            reader.all_archs(text, Where("pyproject.toml"))
         return reader.facts
 
     def commands(self, name: str) -> list[Command]:
@@ -202,7 +207,8 @@ class _Reader:
             return
         self.seen.add(name)
         self.depth += 1
-        outer, self.folder = self.folder, posixpath.dirname(name)
+        outer = self.folder, self.variables.is_top
+        self.folder = posixpath.dirname(name)
         around: list[_If] = []
         for command in self.source.commands(name):
             self.count += 1
@@ -215,7 +221,7 @@ class _Reader:
                     break
                 self._run(name, command, under)
         self.depth -= 1
-        self.folder = outer
+        self.folder, self.variables.is_top = outer
 
     def _exists(self, path: str) -> bool | None:
         """Return whether a path is in the project; None for one outside, or that a build may make."""
@@ -243,6 +249,9 @@ class _Reader:
             inner.taken = True if inner.taken or holds else None if None in {inner.taken, holds} else False
             if inner.here is False and not skipped:
                 self.facts.blocked.update(dict.fromkeys(inner.names))
+                for one, how, other in zip(words, words[1:], words[2:], strict=False):
+                    if how == "STREQUAL" and other.upper() == "CUDA":
+                        self.facts.chosen_by[re.sub(r"\W", "", one)] = other
         elif command.name in {"endif", "endwhile", "endforeach", "endfunction", "endmacro"}:
             del around[-1:]
         else:
@@ -264,6 +273,8 @@ class _Reader:
         words = command.arguments
         facts = self.facts
         facts.words.update(words)
+        if command.name == "project":
+            self.variables.is_top = self.folder == posixpath.dirname(self.source.top)
         if words:
             self._assign(command, where, under)
         if use := self._use(command, where, under):
@@ -360,6 +371,8 @@ class _Reader:
         required = "REQUIRED" in words
         self.facts.packages.append(Package(words[0], where, required, under.sure))
         self.variables.prefixes |= {f"{words[0]}_", f"{words[0].upper()}_"}
+        if "NumPy" in words[1:]:  # a component of CMake's own modules for Python
+            self.facts.packages.append(Package("NumPy", where, required=True, sure=under.sure))
         found = "1" if required or words[0] in {"CUDAToolkit", "CUDA"} else None
         for name in (words[0], words[0].upper()):
             self.variables.set(f"{name}_FOUND", (found,), sure=under.sure)
@@ -385,11 +398,19 @@ class _Reader:
                     self.facts.computed_archs = self.facts.computed_archs or where
         texts = self.variables.listed(values) if (values := set_by(command)) else ()
         if under.known and len(texts) == 1 and texts[0] is not None:
-            self._fix(listed(texts[0]), where)
+            self.all_archs(texts[0], where)
+
+    def all_archs(self, text: str, where: Where) -> None:
+        """Note a list of architectures, or CMake's words for one."""
+        self._fix(listed(text), where)
+        if re.fullmatch("all|all-major|native", text):
+            self.facts.computed_archs = self.facts.computed_archs or where
 
     def _own_archs(self, command: Command, where: Where) -> None:
         """Note the environment variables that architectures are read from, also where that is not the default."""
-        for word in set_by(command):
+        words = command.arguments
+        is_own = command.name == "set" and re.fullmatch(OWN_ARCHS, words[0] if words else "")
+        for word in words[1:] if is_own else set_by(command):
             if match := re.fullmatch(r"\$ENV\{(\w+)\}", word):
                 self.facts.own_archs.append(Seen(match[1], where))
 
@@ -546,6 +567,7 @@ class _Choice:
         for name in sorted(names, key=lambda name: (not re.search(_ASKS, name), len(name))):
             if name in facts.options and not re.search(_ASIDE, name):
                 yield name, "OFF" if facts.options[name].text == "ON" else "ON"
+        yield from ((name, text) for name, text in facts.chosen_by.items() if name in names)
 
     def use_cuda(self) -> None:
         """Change an option at a time until CUDA's language is used, if a change makes that more certain."""
@@ -556,7 +578,7 @@ class _Choice:
                 return
             best: tuple[str, str, CMake] | None = None
             for name, value in self._flips():
-                if before.cuda and not re.search(_ASKS, name):
+                if before.cuda and not re.search(_ASKS, f"{name} {value}"):
                     continue  # it is used without: what else upstream leaves off stays off
                 facts = self._with(name, value)
                 if facts.cuda > (best[2].cuda if best else before.cuda):

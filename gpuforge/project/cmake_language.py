@@ -82,6 +82,7 @@ _LONGEST = 200  # words of a condition
 _DEEPEST = 20  # brackets and NOTs in each other
 _REFERENCE = re.compile(r"\$(ENV|CACHE)?\{(\w{1,200})\}")
 _PLACE = r"(CMAKE|PROJECT)_\w*_DIR"  # folders, which the reader of files resolves
+_TOP = {f"{before}CMAKE_SOURCE_DIR{after}" for before, after in (("", ""), ("${", "}"))}
 _CUDA_VERSION = r"\w*CUDA\w*_VERSION(?P<part>_STRING|_MAJOR|_MINOR)?"
 _NUMBER = r"\d{1,9}(?:\.\d{1,9}){0,3}"
 _FALSE = {"", "0", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND"}
@@ -89,7 +90,7 @@ _TRUE = {"1", "ON", "YES", "TRUE", "Y"}
 _ELSEWHERE = ("WIN32", "MSVC", "MINGW", "CYGWIN", "APPLE", "EMSCRIPTEN", "ANDROID", "IOS", "BSD", "XCODE")
 _HERE: Mapping[str, Values] = {
     **dict.fromkeys((*_ELSEWHERE, "CMAKE_CROSSCOMPILING"), ("",)),
-    **dict.fromkeys(("UNIX", "LINUX", "PROJECT_IS_TOP_LEVEL"), ("1",)),
+    **dict.fromkeys(("UNIX", "LINUX"), ("1",)),
     "CMAKE_SYSTEM_NAME": ("Linux",),
     "CMAKE_SYSTEM_PROCESSOR": ("x86_64", "aarch64"),
     "CMAKE_CUDA_COMPILER": ("nvcc",),
@@ -117,20 +118,24 @@ class Variables:
     ) -> None:
         """Begin as a build with this toolkit ("13.0") does; `exists` knows the project's files."""
         self.exists = exists
-        self._fixed = fixed
+        self.fixed = fixed
         self.mentioned: set[str] = set()  # words of commands that may set a variable of this name
         self.prefixes: set[str] = set()  # of variables that packages set
         self.targets: set[str] = set()  # of the project
+        self.is_top = True  # the project is the one that is built, and no part of another
         self._toolkit = toolkit
         self._values: dict[str, Values] = {**_HERE, **{name: (value,) for name, value in fixed.items()}}
 
     def of(self, name: str) -> Values:
         """Return the possible values of a variable; () if it is undefined."""
-        if (match := re.fullmatch(_CUDA_VERSION, name)) and name not in self._fixed:
+        known = name in self.fixed or None not in self._values.get(name, (None,))
+        if (match := re.fullmatch(_CUDA_VERSION, name)) and not known:
             major, _, minor = self._toolkit.partition(".")
             return ({"_MAJOR": major, "_MINOR": minor}.get(match["part"], self._toolkit),)
         if name in self._values:
             return self._values[name]
+        if name == "PROJECT_IS_TOP_LEVEL":
+            return (str(int(self.is_top)),)
         perhaps = name in self.mentioned or name.startswith(("CMAKE_", "PROJECT_", *self.prefixes))
         return (None,) if perhaps else ()
 
@@ -141,7 +146,7 @@ class Variables:
 
     def set_cached(self, name: str, values: Values, *, sure: bool) -> None:
         """Set a variable of the cache, unless it is defined already."""
-        if name not in self._fixed and (name not in self._values or not sure):
+        if name not in self.fixed and (name not in self._values or not sure):
             self.set(name, values, sure=sure)
 
     def expand(self, word: str) -> Values:
@@ -272,6 +277,8 @@ class _Condition:
         return _agreed(None if each is None else not _is_false(each) for each in values) if values else False
 
     def _compared(self, left: str, how: str, right: str) -> bool | None:
+        if {left, right} & _TOP and how in {"STREQUAL", "PATH_EQUAL"}:
+            return self.variables.is_top
         pairs = product(self._operand(left), self._operand(right, how))
         return _agreed(_compare(one, how, other) for one, other in pairs)
 

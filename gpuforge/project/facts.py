@@ -85,7 +85,7 @@ class Project:
         texts = (self.files.text(name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
         declares = any(re.search(r"ext_modules|ext-modules|cffi_modules", text) for text in texts)
         other = self.backend.name in {"maturin", "setuptools-rust"} or self.sources.meson_compiles
-        return declares or other or self.cmake_source is not None or self.cuda is not None
+        return declares or other or self.backend.cmake is not None or self.cuda is not None
 
     @property
     def framework(self) -> FrameworkUse | None:

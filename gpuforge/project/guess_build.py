@@ -29,8 +29,9 @@ _SWITCHES = (
 )
 _OTHER = r"ONLY|(^|_)NO_|SKIP|DISABLE|WITHOUT"
 _OF_COMPILERS = frozenset(
-    {"c", "m", "dl", "rt", "pthread", "stdc++", "gomp", "gcc", "gcc_s", "util", "c10", "torch"}
+    {"c", "m", "dl", "rt", "pthread", "stdc++", "gomp", "omp", "gcc", "gcc_s", "util", "c10", "torch"}
 )
+_WITH_CMAKE_FILES = {"torch", "pybind11", "nanobind", "numpy"}
 _THIS_CPU = r"-m(arch|cpu)=native|-xHost\b|/proc/cpuinfo|\blscpu\b"
 # Variables for a toolkit; gpuforge sets the second group.
 _TOOLKIT = r"CUDA_?(TOOLKIT_?)?(ROOT|HOME|PATH|DIR|ROOT_DIR|INSTALL_DIR)|CUDA_TOOLKIT"
@@ -67,6 +68,11 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         if (name := known.get(each.module)) and name not in declared:
             declared = {**declared, name: Seen(name, each.where)}
             yield name, because("imported", each.where, module=each.module)
+    for package in project.cmake.packages:  # those of Python's packages that bring CMake files
+        name = package.name.lower()
+        if package.required and package.sure and name in _WITH_CMAKE_FILES - declared.keys():
+            declared = {**declared, name: Seen(name, package.where)}
+            yield name, because("found-by-cmake", package.where, name=package.name)
     yield from _setuptools(project)
     yield from cibuildwheel.requires(project)
     numpy = next((seen for seen in project.sources.includes if seen.text.startswith("numpy/")), None)

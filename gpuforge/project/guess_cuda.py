@@ -103,20 +103,30 @@ def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason] | Note]:
     asking = [use for use in project.cmake.uses if use.version]
     least = max(asking, key=lambda use: Version(use.version), default=None)
     usable = {major: toolkit for major in majors if (toolkit := _of_major(major, least))}
-    demanded = {each.text: each for each in project.script.gencodes if not each.at_least}
-    for major, toolkit in usable.items():
-        known = set(release(toolkit).archs)
-        gone = [each for each in demanded.values() if not {each.arch, *each.ptx} <= known]
-        newer = least and toolkit != _of_major(major, None)
+    refused = {major: gone for major, toolkit in usable.items() if (gone := list(_refused(project, toolkit)))}
+    for major in [each for each in usable if each not in refused] or [*usable][:1]:
+        toolkit = usable[major]
+        newer = least and (toolkit != _of_major(major, None) or len(usable) < len(majors))
         why = because("toolkit-at-least", least.where, version=least.version) if least and newer else reason
-        if not gone:
-            yield major, toolkit, why
-        elif len(usable) == 1:
-            what = ", ".join(dict.fromkeys(each.arch.sm for each in gone))
-            yield Note(_CUDA, because("archs-refused", gone[0].where, what=what, toolkit=toolkit))
-            yield major, toolkit, why
-        elif major == min(usable):
-            yield major, toolkit, because("archs-gone", gone[0].where, what=gone[0].text)
+        if refused:
+            first = next(iter(refused.values()))[0]
+            what = ", ".join(dict.fromkeys(each.text for gone in refused.values() for each in gone))
+            if len(usable) == 1:
+                yield Note(_CUDA, because("archs-refused", first.where, what=what, toolkit=toolkit))
+            else:
+                why = because("archs-gone", first.where, what=what)
+        yield major, toolkit, why
+
+
+def _refused(project: Project, toolkit: str) -> Iterator[Seen]:
+    """Yield the architectures that the project's files always compile for, and that a toolkit does not know."""
+    known = set(release(toolkit).archs)
+    for each in project.script.gencodes:
+        if not each.at_least and not {each.arch, *each.ptx} <= known:
+            yield Seen(each.arch.sm, each.where)
+    for target, where in project.cmake_with(toolkit).archs.items():
+        if target.arch not in known:
+            yield Seen(target.arch.sm, where)
 
 
 def _of_major(major: int, least: Use | None) -> str:

@@ -73,7 +73,7 @@ _FIELDS = (
     ("Name", "name", ("metadata", "name"), "name"),
     ("Requires-Python", "requires-python", ("options", "python_requires"), "python_requires"),
     ("Classifier", "classifiers", ("metadata", "classifiers"), "classifiers"),
-    ("Requires-Dist", "dependencies", ("options", "install_requires"), ""),
+    ("Requires-Dist", "dependencies", ("options", "install_requires"), "install_requires"),
 )
 
 

@@ -9,7 +9,9 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from itertools import islice, product
 
 from gpuforge.project.files import Files, Seen, Where
@@ -21,12 +23,13 @@ _GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"
 _DOWNLOADS = ("urllib", "requests", "urllib3", "httpx")
 _ASKS_FOR_GPU = ("is_available", "cuda")
 _HELPS = r"build|setup|cmake|tool|helper|compil|cuda|ext"
-_METADATA = ("name", "version", "python_requires", "classifiers")
+_METADATA = ("name", "version", "python_requires", "classifiers", "install_requires")
 _VARIABLE = r"[A-Z][A-Z0-9_]{2,60}"
 _LONGEST_VALUE = 40  # characters that a variable is compared with
 _MOST_TEXTS = 60  # of one expression
 _DEEPEST = 12  # expressions in each other
-_COPIES = {"sorted", "list", "tuple", "set", "dict.fromkeys", "glob", "str", "abspath", "join"}
+_ANY_FOLDER = "*?"  # a part of a path that only a run knows
+_COPIES = {"sorted", "list", "tuple", "set", "dict.fromkeys", "glob", "str", "abspath"}
 
 Texts = tuple[str | None, ...]  # possible texts; None is one that only a run knows
 
@@ -119,6 +122,9 @@ class ScriptTexts:
         """Collect them."""
         self.values: dict[str, list[ast.expr]] = {}
         self._items: dict[str, list[ast.expr]] = {}  # of loops
+        self._known: dict[
+            tuple[str, int, bool], Texts
+        ] = {}  # a script of many functions names the same often
         functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
         for node in nodes:
             if isinstance(node, ast.Assign):
@@ -144,6 +150,24 @@ class ScriptTexts:
         if isinstance(target, ast.Name):
             self.values.setdefault(target.id, []).append(value)
 
+    def bound(self, function: ast.FunctionDef, call: ast.Call) -> ScriptTexts:
+        """Return these within a function, as one call of it gives values to its parameters."""
+        names, defaults = [each.arg for each in function.args.args], function.args.defaults
+        given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+        given |= dict(zip(names, call.args, strict=False))
+        given |= {word.arg: word.value for word in call.keywords if word.arg in names}
+        within = copy(self)
+        within.values = self.values | {name: self._beyond(value) for name, value in given.items()}
+        within._known = {}
+        return within
+
+    def _beyond(self, node: ast.expr) -> list[ast.expr]:
+        """Return an argument; of one that is a variable, which may have the parameter's name, what it can be."""
+        if not isinstance(node, ast.Name):
+            return [node]
+        values = self.values.get(node.id, [])
+        return [each for each in values if not isinstance(each, ast.Name) or each.id != node.id] or [node]
+
     def of(self, node: ast.expr, depth: int = 0) -> Texts:
         """Return the texts that an expression can be."""
         if depth > _DEEPEST:
@@ -151,6 +175,8 @@ class ScriptTexts:
         match node:
             case ast.Constant(value=str() | int() as value):
                 return (str(value),)
+            case ast.Constant(value=None):
+                return ()  # a default
             case ast.JoinedStr(values=parts):
                 return _joined(self.of(part, depth + 1) for part in parts)
             case ast.FormattedValue(value=value):
@@ -164,12 +190,16 @@ class ScriptTexts:
                 func=ast.Attribute(value=ast.Constant(value=str() as form), attr="format"), args=values
             ):
                 return self._filled(form.split("{}"), values, depth)
+            case ast.Call(func=function, args=[_, _, *_] as parts) if last_name(function) == "join":
+                texts = [
+                    tuple(_ANY_FOLDER if text is None else text for text in self.of(part, depth + 1))
+                    for part in parts
+                ]
+                return _joined([texts[0], *(each for text in texts[1:] for each in (("/",), text))])
             case ast.IfExp(body=body, orelse=other):
                 return _few((*self.of(body, depth + 1), *self.of(other, depth + 1)))
             case ast.Name(id=name) if name in self.values or name in self._items:
-                texts = [text for each in self.values.get(name, ()) for text in self.of(each, depth + 1)]
-                items = [text for each in self._items.get(name, ()) for text in self.items(each, depth + 1)]
-                return _few((*texts, *items))
+                return self._named(name, depth + 1)
         return (None,)
 
     def items(self, node: ast.expr, depth: int = 0) -> Texts:
@@ -195,8 +225,19 @@ class ScriptTexts:
             case ast.Call(func=function, args=[*_, last]) if last_name(function) in _COPIES:
                 return self.items(last, depth + 1)
             case ast.Name(id=name) if name in self.values:
-                return _few(text for each in self.values[name] for text in self.items(each, depth + 1))
+                return self._named(name, depth + 1, is_list=True)
         return self.of(node, depth + 1)
+
+    def _named(self, name: str, depth: int, *, is_list: bool = False) -> Texts:
+        key = (name, depth, is_list)
+        if key not in self._known:
+            read = self.items if is_list else self.of
+            texts = [text for each in self.values.get(name, ()) for text in read(each, depth)]
+            of_loops = () if is_list else self._items.get(name, ())
+            self._known[key] = _few(
+                (*texts, *(text for each in of_loops for text in self.items(each, depth)))
+            )
+        return self._known[key]
 
     def _filled(self, pieces: list[str], values: list[ast.expr], depth: int) -> Texts:
         if len(pieces) != len(values) + 1:
@@ -318,35 +359,58 @@ class _Reader:
             words = {word.arg: word.value for word in call.keywords}
             name = words.get("name", call.args[0] if call.args else None)
             sources = words.get("sources", call.args[1] if len(call.args) > 1 else None)
-            if name is None or not self.is_cuda(call.func, sources):
-                continue
-            self.script.absent += self.absent(call, sources)
-            for text in self.texts.of(name):
-                if text is not None:
-                    yield Seen(text, self.at(call))
-                elif self.script.computed_extensions is None:
-                    self.script.computed_extensions = self.at(call)
+            made = last_name(call.func) == "Extension" or self.of_torch(call.func)
+            for texts in self.within(call) if made and name is not None else ():
+                found = texts.items(sources) if sources is not None else (None,)
+                if name is None or not self.is_cuda(call.func, found):
+                    continue
+                self.script.absent += self.absent(call, found)
+                for text in texts.of(name):
+                    if text is not None:
+                        yield Seen(text, self.at(call))
+                    elif self.script.computed_extensions is None:
+                        self.script.computed_extensions = self.at(call)
 
-    def absent(self, call: ast.Call, sources: ast.expr | None) -> Iterator[Seen]:
+    def within(self, call: ast.Call) -> Iterator[ScriptTexts]:
+        """Yield the texts at a place: once for each call of the function that it is in."""
+        functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
+        around = [node for node in functions if any(inner is call for inner in ast.walk(node))]
+        sites = [site for site in self.calls if around and last_name(site.func) == around[-1].name]
+        yield from (self.texts.bound(around[-1], site) for site in sites[:_MOST_TEXTS])
+        if not sites:
+            yield self.texts
+
+    def absent(self, call: ast.Call, sources: Texts) -> Iterator[Seen]:
         """Yield the CUDA sources, written as they are, that the project does not have: many sdists lack theirs."""
         names = {posixpath.basename(name) for name in self.files.names}
-        for text in self.texts.items(sources) if sources is not None else ():
-            is_file = text is not None and text.endswith(".cu") and not re.search(r"[*?\[]", text)
-            if text and is_file and posixpath.basename(text) not in names:
-                yield Seen(text, self.at(call))
+        for text in filter(None, sources):
+            name = posixpath.basename(text)
+            if name.endswith(".cu") and not re.search(r"[*?\[]", name) and name not in names:
+                yield Seen(text.removeprefix(f"{_ANY_FOLDER}/"), self.at(call))
 
-    def is_cuda(self, function: ast.expr, sources: ast.expr | None) -> bool:
+    def is_cuda(self, function: ast.expr, sources: Texts) -> bool:
         """Return whether a call makes an extension with CUDA sources; those that only a run knows count for torch."""
+        of_torch = self.of_torch(function)
+        return any(of_torch if text is None else self.is_source(text, sure=of_torch) for text in sources)
+
+    def is_source(self, text: str, *, sure: bool) -> bool:
+        """Return whether sources are CUDA's; `sure` if a pattern is, whatever files the project has."""
+        pattern = posixpath.normpath(text)
+        if sure or not text.endswith(".cu") or "*" not in pattern:
+            return text.endswith(".cu")
+        if _ANY_FOLDER in pattern and "*" in posixpath.basename(pattern):
+            return False
+        return any(
+            fnmatch(each, pattern) or fnmatch(f"./{each}", pattern) for each in self.files.ending(".cu")
+        )
+
+    def of_torch(self, function: ast.expr) -> bool:
         name = last_name(function)
         alias = [node for value in self.texts.values.get(name, ()) for node in ast.walk(value)]
-        of_torch = name == "CUDAExtension" or any(
+        return name == "CUDAExtension" or any(
             isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "CUDAExtension"
             for node in alias
         )
-        if not of_torch and name != "Extension":
-            return False
-        found = self.texts.items(sources) if sources is not None else (None,)
-        return any(text.endswith(".cu") if text is not None else of_torch for text in found)
 
     def gencodes(self) -> Iterator[Gencode]:
         """Yield nvcc's architectures, with the CUDA version that an `if` around them requires."""

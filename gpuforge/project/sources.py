@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from gpuforge.project.files import Files, Seen, Where
 from gpuforge.toolkits import pins
@@ -16,6 +17,7 @@ _FORTRAN = (".f90", ".f", ".f95", ".f03")
 _INCLUDE = r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./+-]{1,200})[>\"]"
 # A kernel, or the headers of templates that become kernels.
 _KERNEL = r"\b__global__\b|<<<|^[ \t]*#[ \t]*include[ \t]*[<\"](?:cutlass|cute|cub|thrust)/"
+_DEFINED = r"^(?![ \t]*#).*\b__global__\b"
 _LIBRARY = r"[\"'](lib[a-zA-Z_]{2,40}\.so(?:\.\d{1,4}){0,3})[\"']"
 _PRAGMA = r"^[ \t]*(?:#[ \t]*pragma[ \t]+|!\$)(acc\b|omp[ \t]+(?:target|declare[ \t]+target))"
 _MESON_CUDA = (
@@ -44,7 +46,7 @@ class Sources:
     """The facts in the source files, and in the Meson files of a project that meson-python builds."""
 
     cuda: tuple[str, ...]  # names of .cu files
-    kernel: Where | None  # the first `__global__` in one
+    kernel: Where | None  # the first `__global__` in one, or in a header
     includes: tuple[Seen, ...]  # each header once
     openacc: Where | None
     openmp_target: Where | None
@@ -64,7 +66,10 @@ def read(files: Files, *, meson: bool) -> Sources:
     built = files.ending("meson.build") if meson else []
     return Sources(
         cuda=tuple(name for name in gpu if name.endswith(".cu")),
-        kernel=next((seen.where for seen in _matches(files, _KERNEL, gpu)), None),
+        kernel=next(
+            (seen.where for seen in chain(_matches(files, _KERNEL, gpu), _matches(files, _DEFINED, code))),
+            None,
+        ),
         includes=_first(_matches(files, _INCLUDE, code)),
         openacc=pragmas.get("acc"),
         openmp_target=pragmas.get("omp"),

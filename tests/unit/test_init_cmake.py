@@ -104,6 +104,28 @@ set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
             {"A_GPU": "ON"},
         ),
         ("check_language(CUDA)\nif(CMAKE_CUDA_COMPILER)\n  enable_language(CUDA)\nendif()\n", {}),
+        # A text that chooses the back end; the project adds the language from a list.
+        (
+            'set(LANGUAGES "")\nif(BACKEND STREQUAL "CUDA")\n  list(APPEND LANGUAGES CUDA)\nendif()\n'
+            "project(demo LANGUAGES CXX ${LANGUAGES})\n",
+            {"BACKEND": "CUDA"},
+        ),
+        (
+            'if(NOT BACKEND)\n  set(BACKEND CUDA)\nendif()\nif(BACKEND STREQUAL "CUDA")\n'
+            "  enable_language(CUDA)\nendif()\n",
+            {},
+        ),
+        # What is for a project that is part of no other, and what is for one that is.
+        (
+            "option(A_CUDA gpu OFF)\nif(A_CUDA AND CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)\n"
+            "  enable_language(CUDA)\nendif()\n",
+            {"A_CUDA": "ON"},
+        ),
+        (
+            'option(A_CUDA gpu OFF)\nif(A_CUDA AND NOT "${CMAKE_SOURCE_DIR}" STREQUAL "${PROJECT_SOURCE_DIR}")\n'
+            "  enable_language(CUDA)\nendif()\n",
+            {},
+        ),
         # The CPU of the host turns it on.
         (HOST_CHECK.replace("{0}", "AVX2_ON_HOST"), {"USE_AVX2": "OFF"}),
         (HOST_CHECK.replace("{0}", "HAS_THREADS"), {}),
@@ -242,6 +264,11 @@ def test_a_folder_that_a_variable_names_is_followed(tmp_path: Path) -> None:
             {"12": "12.4", "13": "13.0"},
         ),
         ("project(demo 99.0 LANGUAGES CUDA)", {"12": "12.4", "13": "13.0"}),
+        (
+            "set(OLDEST_CUDA_VERSION 12.9)\nfind_package(CUDAToolkit ${OLDEST_CUDA_VERSION} REQUIRED)",
+            {"12": "12.9", "13": "13.0"},
+        ),
+        ('set(CMAKE_CUDA_ARCHITECTURES "61;90")', {"12": "12.4"}),  # CUDA 13 refuses the first
     ],
 )
 def test_the_toolkit_is_as_new_as_cmake_asks_for(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
@@ -301,6 +328,42 @@ def test_a_variable_that_chooses_the_architectures_is_noted(tmp_path: Path) -> N
     (tmp_path / "CMakeLists.txt").write_text(OF_TARGETS, encoding="utf-8")
     found = cmake.Source(Files(tmp_path)).read()
     assert found.own_archs == [Seen("DEMO_ARCH", Where("CMakeLists.txt", 3))]
+
+
+@pytest.mark.parametrize(
+    ("text", "define", "note"),
+    [
+        ("set(CMAKE_CUDA_ARCHITECTURES all-major)", "", "computed-archs"),
+        ("", "all", "computed-archs"),  # before what gpuforge defines
+        ("set(DEMO_CUDA_ARCH $ENV{DEMO_ARCH})", "", "own-archs"),
+        ("", "", None),
+    ],
+)
+def test_architectures_that_gpuforge_does_not_decide_are_asked_for(
+    tmp_path: Path, text: str, define: str, note: str | None
+) -> None:
+    defined = f'[tool.scikit-build.cmake.define]\nCMAKE_CUDA_ARCHITECTURES = "{define}"\n'
+    files = {
+        "pyproject.toml": f"{SKBUILD}{defined if define else ''}",
+        "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n",
+        "k.hpp": KERNEL,  # a header's kernels are compiled, too
+        "a.cpp": "",
+    }
+    found = drafted(tmp_path, files)
+    assert next((kind for kind in found.notes if "archs" in kind), None) == note
+    assert found.keys["cuda.13.archs"] == "common"
+
+
+def test_packages_of_python_that_cmake_looks_for_are_required(tmp_path: Path) -> None:
+    text = "find_package(Python3 COMPONENTS NumPy)\nfind_package(Torch REQUIRED)\nfind_package(pybind11)\n"
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
+    assert found.keys["build.requires"] == ("numpy", "torch")
+
+
+def test_what_scikit_build_core_builds_is_compiled_also_without_its_files(tmp_path: Path) -> None:
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD})
+    assert "package.abi" not in found.keys
+    assert "no-cmake-files" in found.notes
 
 
 @pytest.mark.thorough

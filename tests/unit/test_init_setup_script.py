@@ -24,7 +24,15 @@ PLAIN = "from setuptools import Extension, setup\n"
         (
             'def make(name, sources):\n    return CUDAExtension(name="demo.%s" % name, sources=sources)\n'
             'modules = [make("a", ["a.cpp"]), make("b", ["k.cu"])]',
-            ["demo/a*.so", "demo/b*.so"],
+            ["demo/b*.so"],
+        ),
+        (
+            "from os.path import join\ndef make(folder, others=None):\n"
+            '    sources = glob(join(".", "demo", folder, "*.cpp")) + glob(join(".", "demo", folder, "*.cu"))\n'
+            '    for other in others:\n        sources += glob(join("demo", other, "*.cu"))\n'
+            '    return Extension("demo." + folder, sources)\n'
+            'for each in [make("host"), make("gpu"), make("both", others=["gpu"])]: pass',
+            ["demo/gpu*.so", "demo/both*.so"],
         ),
         ('sources = ["a.cpp"]\nsources.append("k.cu")\nExtension("demo._c", sources)', ["demo/_c*.so"]),
         ('CUDAExtension("demo._c", ["a.cpp"])', []),  # it has no kernel
@@ -32,7 +40,8 @@ PLAIN = "from setuptools import Extension, setup\n"
     ],
 )
 def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files: list[str]) -> None:
-    found = drafted(tmp_path, {"setup.py": TORCH + PLAIN + script, "k.cu": KERNEL})
+    sources = dict.fromkeys(("k.cu", "demo/gpu/a.cu"), KERNEL)
+    found = drafted(tmp_path, {"setup.py": TORCH + PLAIN + script, **sources})
     assert found.keys.get("objects.files", ()) == tuple(files)
     assert "gpu-computed" not in found.notes
 
@@ -57,6 +66,20 @@ def test_architectures_that_the_only_toolkit_refuses_are_asked_for(tmp_path: Pat
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
     assert found.notes["archs-refused"] == {"what": "sm_70", "toolkit": "13.0"}
     assert found.keys["cuda.13.archs"] == ("90",)
+
+
+def test_functions_that_hand_on_many_arguments_are_read_once(tmp_path: Path) -> None:
+    calls = "".join(
+        f"def f{n}(a, b):\n    a = a + b\n    b = b + a\n    return f{n}(b, a)\n" for n in range(9)
+    )
+    found = drafted(
+        tmp_path,
+        {
+            "setup.py": f'{PLAIN}{calls}f0("a", "b")\nExtension(a, [b])\nExtension("demo._c", ["k.cu"])',
+            "k.cu": KERNEL,
+        },
+    )
+    assert found.keys["objects.files"] == ("demo/_c*.so",)
 
 
 def test_a_backend_in_the_project_itself_is_read(tmp_path: Path) -> None:
