@@ -18,7 +18,7 @@ from gpuforge.actions import compiler
 from gpuforge.actions.source import source
 from gpuforge.actions.toolkit import toolkit
 from gpuforge.errors import ActionError
-from gpuforge.plan import advice, source_files, variables
+from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput, Handle, Input, Kind, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, StepFields, of_build
@@ -171,9 +171,12 @@ def lock(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
 
 
 def _all(context: PlanContext, cell: Cell, at: Location) -> str:
+    further = _Step("backend-requirements", "fetch what the build backend needs", answered=True)
+    name = f"{environment_name(context, cell, at)}/{further.name}"
+    if name in context.actions:
+        return name
     own = _Step("requirements", "fetch the build requirements")
     answer = _ask_backend(context, cell, at, _fetch(context, cell, at, NOTHING, own))
-    further = _Step("backend-requirements", "fetch what the build backend needs", answered=True)
     return _fetch(context, cell, at, answer, further)
 
 
@@ -226,7 +229,7 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
         _Step("hook", "ask the build backend what it needs", answered=True),
         outputs=(_ANSWER.name,),
         env=seen | {name: variables.with_names(text, names) for name, text in build.env.items()},
-        advice=advice.of_host_build(context.file),
+        advice=context.build_advice,
     )
 
 

@@ -15,13 +15,10 @@ from gpuforge.actions.environment import Settings, build_environment, python_nam
 from gpuforge.actions.source import sdist, source
 from gpuforge.actions.toolkit import toolkit
 from gpuforge.errors import ActionError
-from gpuforge.plan import advice, source_files, variables
+from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, Handle, Laid, P, Staged, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, of_build
-
-if TYPE_CHECKING:
-    from gpuforge.actions.venv import HookRunner
 
 if TYPE_CHECKING:
     from gpuforge.actions.venv import HookRunner
@@ -177,7 +174,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         caches=variables.COMPILER_CACHE,
         place="host-build",
         cells=users,
-        advice=advice.of_host_build(context.file),
+        advice=context.build_advice,
     )
 
 

@@ -168,6 +168,8 @@ def located(step: Step[Handle], path: Callable[[str, Handle], Path]) -> Step[Pat
 
 
 def _replaced(value: Any, name: str, change: Callable[[str, Handle], Any]) -> Any:
+    if isinstance(value, str):  # most values are
+        return value
     if isinstance(value, _HANDLES):
         return change(name, value)
     if type(value) is tuple:

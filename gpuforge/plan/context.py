@@ -11,7 +11,7 @@ from gpuforge.digest import Contents
 from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Manifest, PathSource
-from gpuforge.plan import git_version, programs, source_files, variables
+from gpuforge.plan import advice, git_version, programs, source_files, variables
 from gpuforge.plan.action import (
     Action,
     ActionInput,
@@ -26,9 +26,10 @@ from gpuforge.plan.action import (
     handles,
 )
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.site import Location, Machine
+from gpuforge.plan.site import ContainerImage, Location, Machine
 from gpuforge.plan.source_files import LoweredObject, lower_objects
 from gpuforge.toolchains import registry
+from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.toolchain import Compiler
 
 Part = Callable[[Manifest], object]
@@ -89,6 +90,7 @@ class PlanContext:
     actions: dict[str, Action] = field(default_factory=dict)  # by id, in the order of the data flow
     contents: Contents = field(default_factory=Contents)  # of the files that it reads
     _users: dict[tuple[str | None, str | None, Values | None], tuple[Cell, ...]] = field(default_factory=dict)
+    _pythons: dict[str, Interpreter] = field(default_factory=dict)  # by image: what runs gpuforge's steps
 
     def at(self, point: Point) -> PlanContext:
         """Return the context at another point; both have the same actions."""
@@ -150,7 +152,7 @@ class PlanContext:
             ),
             step=step,
             inputs={
-                "gpuforge": programs.of_step(step, image.inventory.steps_python() if image else None),
+                "gpuforge": programs.of_step(step, self._python_of(image) if image else None),
                 **{name: h.of if isinstance(h, (Staged, Laid)) else h for name, h in found.items()},
             },
             outputs=outputs,
@@ -159,6 +161,11 @@ class PlanContext:
             **fields,
         )
         return self.add(action, outputs[0])
+
+    def _python_of(self, image: ContainerImage) -> Interpreter:
+        if image.id not in self._pythons:
+            self._pythons[image.id] = image.inventory.steps_python()
+        return self._pythons[image.id]
 
     def users(
         self,
@@ -200,6 +207,11 @@ class PlanContext:
     def pip_facts(self) -> dict[str, str]:
         """The settings of pip that decide what it fetches."""
         return variables.pip_facts(self.environ)
+
+    @cached_property
+    def build_advice(self) -> tuple[Advice, ...]:
+        """The advice for the project's own build."""
+        return advice.of_host_build(self.file)
 
     @property
     def by_pip(self) -> Fetching:

@@ -212,18 +212,6 @@ NAMES = {
 """The values of the manifest's placeholders in a host build."""
 
 
-def settings(
-    values: Mapping[str, str | tuple[str, ...]], names: Mapping[str, str]
-) -> dict[str, str | list[str]]:
-    """Return config settings with the manifest's names filled in."""
-    return {
-        key: with_names(value, names)
-        if isinstance(value, str)
-        else [with_names(each, names) for each in value]
-        for key, value in values.items()
-    }
-
-
 def with_names(text: str, names: Mapping[str, str]) -> str:
     """Return a string of the manifest with `{project}`, `{overlay}`, `{toolkit}` and `{env}` filled in."""
     return fill(literal(text), names)

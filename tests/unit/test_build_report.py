@@ -196,8 +196,8 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
     show_result(result, images=(), explain=False)
     said = capsys.readouterr()
     assert [line[4:] for line in said.out.splitlines() if "test: " in line] == list(SAID)
-    actions = [replace(action, gpu=True) for action in plan.actions]
-    show_result(result._replace(plan=replace(plan, actions=actions)), images=(), explain=False)
+    with_gpu = lower(recipe(), chosen.cells, machine, gpu=True)
+    show_result(result._replace(plan=with_gpu), images=(), explain=False)
     assert "without a GPU" not in capsys.readouterr().out
     assert "1 of 4 wheels" in said.out
     assert said.err.splitlines() == [
