@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator
 
 from gpuforge.actions import compiler, trial
-from gpuforge.cuda.suffix import major_in
+from gpuforge.cuda.suffix import majors_of
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.expectation import Expectation
@@ -273,6 +273,5 @@ def is_for(requirement: str, major: int | None) -> bool:
 
     A wheel without CUDA (None) may meet all of them.
     """
-    parsed = Requirement(requirement)
-    found = {major_in(name) for name in (parsed.name, *parsed.extras)} - {None}
+    found = majors_of(requirement)
     return major is None or not found or major in found

@@ -2,6 +2,8 @@
 
 import re
 
+from packaging.requirements import Requirement
+
 from gpuforge.errors import UsageError
 
 UNSUFFIXED = 13  # the first CUDA major for which NVIDIA's packages have no suffix: nvidia-cufft
@@ -96,3 +98,9 @@ def major_in(name: str) -> int | None:
     """Return the CUDA major anywhere in the name of a project or an extra: 12 of "jax-cuda12-plugin"; else None."""
     match = _MAJOR.search(name)
     return int(match[1]) if match else None
+
+
+def majors_of(requirement: str) -> set[int]:
+    """Return the CUDA majors that a requirement is for: 12 of "jax[cuda12]"; raises InvalidRequirement."""
+    parsed = Requirement(requirement)
+    return {major for name in (parsed.name, *parsed.extras) if (major := major_in(name)) is not None}

@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 
-from gpuforge.cuda.suffix import suffix_of
+from gpuforge.cuda.suffix import majors_of, suffix_of
 from gpuforge.cuda.version import is_of, major_of
 from gpuforge.manifest import braces
 from gpuforge.manifest.object_checks import object_problems
@@ -231,6 +232,23 @@ def without(data: Raw) -> Iterator[Problem]:
             "remove it: the wheels have the package's plain name",
             at_key=True,
         )
+
+
+def beside(data: Raw) -> Iterator[Problem]:
+    """Yield packages of `[audit] beside` for a CUDA major that no wheel is for: they would be compared with none."""
+    built = {major_of(key) for key, _ in toolkits_of(data)}
+    for index, text in texts_of(table(data, "audit").get("beside")):
+        try:
+            majors = majors_of(text)
+        except InvalidRequirement:
+            continue
+        if built and majors and not built & majors:
+            yield Problem(
+                ("audit", "beside", index),
+                f"[audit] beside: {quote(text)} is for CUDA {min(majors)}, and no wheel is: it would not be compared",
+                "remove it: libraries of two CUDA majors in one process are an error; or add "
+                f"{_version_table(str(min(majors)))}",
+            )
 
 
 def toolkits(data: Raw) -> Iterator[Problem]:
@@ -518,7 +536,17 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     """
     for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders, indexes_of_cuda):
         yield from check(data)
-    others = (toolkits, architectures, linkage, minors, object_problems, kernels_wheels, labels, front)
+    others = (
+        beside,
+        toolkits,
+        architectures,
+        linkage,
+        minors,
+        object_problems,
+        kernels_wheels,
+        labels,
+        front,
+    )
     for check in (without, *others):
         yield from check(data)
     if folder is not None:

@@ -634,8 +634,8 @@ class Audit(Table):
 
     beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
     """Packages that must work in the same process as this one. `build` resolves each together with the wheel and audits
-    both; a second libcudart, or libraries of two CUDA majors, fail it. Packages for another CUDA major are skipped
-    (`jax[cuda12]` for a CUDA 13 wheel)."""
+    both; a second libcudart, or libraries of two CUDA majors, fail it. A package for another CUDA major is compared
+    with the wheels of that major alone (`jax[cuda12]`), and is an error if the manifest has none."""
     ignore: tuple[Ignore, ...] = Field(
         default=(), examples=[[{"rule": "GF205", "file": "*", "reason": "why it is accepted"}]]
     )

@@ -105,11 +105,12 @@ def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, too
         )
     plug_in = registry.toolchain(toolchain.compiler)
     family = plug_in.program
+    version = toolchain.version or made.version
     return UserToolchain(
         name=name,
         family=toolchain.compiler,
-        version=toolchain.version or "",
-        accepts=_accepts(file, name, toolchain),
+        version=version,
+        accepts=_accepts(file, name, version),
         programs=family.programs.pattern if family else "",
         answers=family.answers if family else "",
         places=tuple(family.places) if family else (),
@@ -135,14 +136,12 @@ def _suffixes() -> str:
     return ", ".join(f"{each.name} {' '.join(each.compiles)}" for each in able)
 
 
-def _accepts(
-    file: ManifestFile, name: str, toolchain: DeclaredToolchain
-) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _accepts(file: ManifestFile, name: str, version: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     try:
-        return tuple((bound.operator, bound.numbers) for bound in bounds(toolchain.version or ""))
+        return tuple((bound.operator, bound.numbers) for bound in bounds(version))
     except ValueError:
         raise UsageError.of(
-            f"[toolchains.{name}] version: {toolchain.version} is not a range of numbers, as users' machines need",
+            f"[toolchains.{name}] version: {version} is not a range of numbers, as users' machines need",
             hint='write it as in ">=11,<15"',
             place=file.place("toolchains", name, "version"),
         ) from None

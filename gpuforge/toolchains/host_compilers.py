@@ -105,7 +105,7 @@ _OFFLOAD = ("--offload-arch=sm_{arch}", "--cuda-path={cuda}")
 _INSTALL_CLANG_OFFLOAD = {
     "debian": "apt-get install clang-16 clang-tools-16 libomp-16-dev, and a CUDA toolkit",
     "fedora": "dnf install clang libomp-devel, and a CUDA toolkit",
-    "": "install clang 15 or later with OpenMP, and a CUDA toolkit",
+    "": "install clang 16 or later with OpenMP, and a CUDA toolkit",
 }
 
 
@@ -113,7 +113,7 @@ def clangxx_library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCal
     """Return how clang++ makes a library; if a source is named `.cu`, of CUDA with a toolkit's libraries.
 
     With `-fopenmp -fopenmp-targets=nvptx64` it compiles OpenMP's target regions for the GPU, by the option of clang 15
-    and later that names the architecture: https://openmp.llvm.org/SupportAndFAQ.html
+    and later that names the architecture; 16 is the first that knows sm_90: https://openmp.llvm.org/SupportAndFAQ.html
     """
     cuda = any(PurePosixPath(source).suffix == ".cu" for source in sources)
     openmp = any(flag.startswith("-fopenmp") for flag in flags)
@@ -132,6 +132,7 @@ def clangxx_library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCal
             *(["libcudart.so"] if cuda else []),
         ),
         install=_INSTALL_CLANG_OFFLOAD if offload else _INSTALL_CLANG,
+        version=">=16" if offload else "",
     )
 
 

@@ -40,6 +40,7 @@ class CompilerCall:
     install: Mapping[str, str] = field(
         default_factory=dict
     )  # by a distribution's ID in /etc/os-release; "": others
+    version: str = ""  # the compilers that can, if the toolchain has no range: ">=16"
     offload: str = ""  # the target that GCC must have an offload compiler for: "nvptx-none"
     joins_archs: str = (
         ""  # what stands between several architectures in the word with `{arch}`; "": a word for each

@@ -75,7 +75,7 @@ def test_clangs_offloading_is_for_the_users_gpu_or_left_out() -> None:
     made = registry.toolchain("clang++").library
     assert made
     call = made(["a.cpp"], ["-fopenmp", "-fopenmp-targets=nvptx64-nvidia-cuda"])
-    assert call.runtimes == ("libomp.so.5", "libomptarget.so")
+    assert (call.version, call.runtimes) == (">=16", ("libomp.so.5", "libomptarget.so"))
     values = {"compiler": ["clang++"], "folders": [], "abi": ["a.c"], "sources": ["a.cpp"], "output": ["o"]}
     words = ["-O2", "-fPIC", "-shared"]
     rest = ["-fopenmp", "a.c", "a.cpp", "-o", "o"]
