@@ -146,15 +146,24 @@ def environment(site: Path, **env: str) -> dict[str, str]:
 
 def answer(site: Path, **env: str) -> int:
     """Load the library in a process of its own, and call it."""
-    program = (
-        "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().answer())"
-    )
-    return int(printed(site, program, **env))
+    return int(loaded(site, **env)[0])
+
+
+def loaded(site: Path, call: str = "answer()", **env: str) -> tuple[str, str]:
+    """Load the library as a user would, and return what a call of it and its warnings print."""
+    code = f"from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().{call})"
+    done = ended(site, code, **env)
+    return done.stdout, done.stderr
 
 
 def printed(site: Path, program: str, **env: str) -> str:
     """Run a program in Python as a user would, and return what it prints."""
-    done = subprocess.run(
+    return ended(site, program, **env).stdout
+
+
+def ended(site: Path, program: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in Python as a user would."""
+    return subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -162,7 +171,6 @@ def printed(site: Path, program: str, **env: str) -> str:
         cwd=site,
         env=environment(site, **env),
     )
-    return done.stdout
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -172,16 +180,3 @@ def program(folder: Path, name: str, script: str) -> Path:
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
     return file
-
-
-__all__ = [
-    "ABI",
-    "answer",
-    "compile_library",
-    "environment",
-    "install",
-    "printed",
-    "program",
-    "run",
-    "toolchain",
-]

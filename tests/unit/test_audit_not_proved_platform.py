@@ -22,6 +22,8 @@ from gpuforge.audit.report import text
 from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 
 GLIBC = {"libc.so.6": ["GLIBC_2.17"]}
+PLAIN = elf(versions=GLIBC)
+TAG = "manylinux_2_17_x86_64"
 RELR = (36, 0x100)
 GNU_STACK, UNKNOWN = struct.pack("<I", 0x6474E551), struct.pack("<I", 0x65041580)
 VERNEEDNUM = 0x6FFFFFFF
@@ -68,7 +70,7 @@ NEWER = elf(versions={"libc.so.6": ["GLIBC_2.99"]})
     ],
 )
 def test_objects_that_are_not_read(tmp_path: Path, file: str, content: bytes, end: str, reason: str) -> None:
-    path = wheel(tmp_path, {MODULE: elf(versions=GLIBC), file: content}, name=tagged("manylinux_2_17_x86_64"))
+    path = wheel(tmp_path, {MODULE: elf(versions=GLIBC), file: content}, name=tagged(TAG))
     report = audit([path]).wheels[0]
     reason = reason.format(file.rpartition("/")[2])
     for topic, what in (
@@ -95,23 +97,17 @@ def findings(path: Path) -> set[str]:
     ("good", "nearest", "platform", "code"),
     [
         pytest.param(
-            elf(versions=GLIBC),
+            PLAIN,
             elf(versions=GLIBC, segment=needs_level(3)),
-            "manylinux_2_17_x86_64",
+            TAG,
             "GF505",
             id="the GNU property needs x86-64-v3",
         ),
-        pytest.param(
-            elf(versions=GLIBC),
-            elf(versions=GLIBC, stack=7),
-            "manylinux_2_17_x86_64",
-            "GF503",
-            id="the stack is executable",
-        ),
+        pytest.param(PLAIN, elf(versions=GLIBC, stack=7), TAG, "GF503", id="the stack is executable"),
         pytest.param(
             second_stack(6),
             second_stack(7),
-            "manylinux_2_17_x86_64",
+            TAG,
             "GF503",
             id="the last of two PT_GNU_STACK makes the stack executable",
         ),
@@ -139,30 +135,20 @@ def findings(path: Path) -> set[str]:
         pytest.param(
             two_libraries(1, "GLIBC_2.17"),
             two_libraries(1),
-            "manylinux_2_17_x86_64",
+            TAG,
             "GF501",
             id="more versions than DT_VERNEEDNUM says",
         ),
         pytest.param(
-            elf(versions=GLIBC),
+            PLAIN,
             elf(needed=["libssl.so.3", "libc.so.6"], versions=GLIBC),
-            "manylinux_2_17_x86_64",
+            TAG,
             "GF201",
             id="a library that no policy has",
         ),
+        pytest.param(PLAIN, with_ident(PLAIN, 7, 9), TAG, "GF501", id="it is for FreeBSD"),
         pytest.param(
-            elf(versions=GLIBC),
-            with_ident(elf(versions=GLIBC), 7, 9),
-            "manylinux_2_17_x86_64",
-            "GF501",
-            id="it is for FreeBSD",
-        ),
-        pytest.param(
-            elf(versions=GLIBC),
-            with_ident(elf(versions=GLIBC), 8, 5),
-            "manylinux_2_17_x86_64",
-            "GF501",
-            id="no glibc knows the version of its OS ABI",
+            PLAIN, with_ident(PLAIN, 8, 5), TAG, "GF501", id="no glibc knows the version of its OS ABI"
         ),
         pytest.param(
             uses_zlib("uncompress"),
@@ -188,7 +174,7 @@ def findings(path: Path) -> set[str]:
         pytest.param(
             elf(needed=["ld-linux-x86-64.so.2", "libc.so.6"], versions=GLIBC),
             elf(needed=["ld-linux-aarch64.so.1", "libc.so.6"], versions=GLIBC),
-            "manylinux_2_17_x86_64",
+            TAG,
             "GF201",
             id="the dynamic linker of another processor",
         ),
@@ -221,11 +207,11 @@ def test_musl_leaves_the_stack_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("needed", "platforms", "found"),
     [
-        pytest.param("ld-linux-x86-64.so.2", ["manylinux_2_17_x86_64"], True, id="its own loader"),
-        pytest.param("ld-linux-aarch64.so.1", ["manylinux_2_17_x86_64"], False, id="another's loader"),
-        pytest.param("libc.so", ["manylinux_2_17_x86_64"], False, id="musl's C library on glibc"),
+        pytest.param("ld-linux-x86-64.so.2", [TAG], True, id="its own loader"),
+        pytest.param("ld-linux-aarch64.so.1", [TAG], False, id="another's loader"),
+        pytest.param("libc.so", [TAG], False, id="musl's C library on glibc"),
         pytest.param("libc.musl-x86_64.so.1", ["linux_x86_64"], False, id="Alpine's C library beside glibc"),
-        pytest.param("libstdc++.so.6", ["manylinux_2_17_x86_64"], True, id="libstdc++ on glibc"),
+        pytest.param("libstdc++.so.6", [TAG], True, id="libstdc++ on glibc"),
     ],
 )
 def test_a_library_of_another_system(tmp_path: Path, needed: str, platforms: list[str], found: bool) -> None:
@@ -243,7 +229,7 @@ def test_a_program_that_names_a_loader_of_the_build_machine(
     tmp_path: Path, interpreter: str, holds: bool
 ) -> None:
     files = {"demo-1.0.data/scripts/tool": elf(interpreter=interpreter, versions=GLIBC)}
-    path = wheel(tmp_path, files, name=tagged("manylinux_2_17_x86_64"))
+    path = wheel(tmp_path, files, name=tagged(TAG))
     assert bool(proved("platform", path)) == holds
     assert ("GF501" in findings(path)) != holds
 
@@ -251,20 +237,10 @@ def test_a_program_that_names_a_loader_of_the_build_machine(
 @pytest.mark.parametrize(
     ("library", "platforms", "is_there"),
     [
-        pytest.param("libz.so.1", ["manylinux_2_17_x86_64", "musllinux_1_2_x86_64"], True, id="both have it"),
-        pytest.param("libstdc++.so.6", ["manylinux_2_17_x86_64"], True, id="glibc's systems have it"),
-        pytest.param(
-            "libstdc++.so.6",
-            ["manylinux_2_17_x86_64", "musllinux_1_2_x86_64"],
-            False,
-            id="musl's have it not",
-        ),
-        pytest.param(
-            "libm.so.6",
-            ["manylinux_2_17_x86_64", "musllinux_1_2_x86_64"],
-            True,
-            id="a part of either C library",
-        ),
+        pytest.param("libz.so.1", [TAG, "musllinux_1_2_x86_64"], True, id="both have it"),
+        pytest.param("libstdc++.so.6", [TAG], True, id="glibc's systems have it"),
+        pytest.param("libstdc++.so.6", [TAG, "musllinux_1_2_x86_64"], False, id="musl's have it not"),
+        pytest.param("libm.so.6", [TAG, "musllinux_1_2_x86_64"], True, id="a part of either C library"),
     ],
 )
 def test_a_wheel_for_both_c_libraries_has_what_both_systems_bring(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from compile_samples import GXX, builds, compiler, eventually
-from library_samples import answer, compile_library, environment, install, program, run, toolchain
+from library_samples import answer, compile_library, install, loaded, program, run, toolchain
 
 from gpuforge.runtime import layout
 from gpuforge.runtime.userbuild import compilers
@@ -58,16 +57,7 @@ def test_sources_of_the_users_own_are_compiled_with_it(site: Path, tmp_path: Pat
     done = run(site, "compile", own)
     assert done.returncode == 0, done.stderr
     assert "with 1 source of yours" in done.stdout
-    loads = "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().more())"
-    shown = subprocess.run(
-        [sys.executable, "-c", loads],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=site,
-        env=environment(site),
-    )
-    assert shown.stdout == "43\n"
+    assert loaded(site, "more()") == ("43\n", "")
 
 
 def test_a_folder_gets_the_library_and_nothing_is_activated(site: Path, tmp_path: Path) -> None:
@@ -294,10 +284,7 @@ def test_sources_of_the_users_own_lie_beside_the_packages_where_a_command_takes_
     done = run(site, "compile", own, PATH=path)
     assert done.returncode == 0, done.stderr
     assert "with 1 source of yours, is used from now on" in done.stdout
-    load = "from demo._gpuforge import KernelLibrary as K; print(K.shipped('answers').load().more())"
-    called = [sys.executable, "-c", load]
-    seen = subprocess.run(called, check=True, capture_output=True, text=True, cwd=site, env=environment(site))
-    assert seen.stdout == "5\n"
+    assert loaded(site, "more()")[0] == "5\n"
     same = own.rename(own.with_name("answer.cpp"))
     refused = run(site, "compile", same, PATH=path)
     assert refused.returncode == 1
@@ -318,24 +305,11 @@ def test_a_command_that_pip_has_put_beside_this_python_comes_first(tmp_path: Pat
 
 def test_a_build_that_cannot_be_used_is_warned_of_when_the_library_is_loaded(site: Path) -> None:
     """Who compiled for the GPU must not compute on the CPU without a word."""
-    load = "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().answer())"
-
-    def loaded() -> tuple[str, str]:
-        done = subprocess.run(
-            [sys.executable, "-c", load],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=site,
-            env=environment(site),
-        )
-        return done.stdout, done.stderr
-
-    assert loaded() == ("7\n", "")
+    assert loaded(site) == ("7\n", "")
     assert run(site, "compile").returncode == 0
-    assert loaded() == ("42\n", "")
+    assert loaded(site) == ("42\n", "")
     (library,) = (site.parent / "builds").rglob("lib*.so")
     library.write_bytes(library.read_bytes()[:9000])
-    answer, warning = loaded()
+    answer, warning = loaded(site)
     assert answer == "7\n"
     assert f"RuntimeWarning: answers: {library}: its sha256 is" in warning

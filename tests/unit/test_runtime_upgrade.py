@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from library_samples import answer, environment, install, program, run, toolchain
+from library_samples import answer, install, loaded, program, run, toolchain
 
 from gpuforge.runtime.userbuild.activation import UNUSED_DAYS, remove_leftovers
 
@@ -60,19 +58,6 @@ def own(tmp_path: Path) -> Path:
     source.parent.mkdir()
     source.write_text('extern "C" int more(void) { return 43; }\n')
     return source
-
-
-def loaded(site: Path) -> tuple[str, str]:
-    code = "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().answer())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=site,
-        env=environment(site),
-        check=True,
-    )
-    return done.stdout, done.stderr
 
 
 def test_an_upgrade_is_told_and_compile_needs_no_options(site: Path, tmp_path: Path) -> None:
