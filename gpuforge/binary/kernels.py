@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from gpuforge.binary.elf.file import SHT_SYMTAB, read_names, read_rows
 from gpuforge.binary.elf.header import StringTable, read_header
@@ -17,17 +18,13 @@ from gpuforge.binary.mangled import function
 from gpuforge.binary.window import Window
 from gpuforge.cuda.kernels import Kernel, Parameter
 from gpuforge.errors import MalformedError
+from gpuforge.runtime.elf import listed_sizes
 
 Sizes = tuple[int, ...]  # of a kernel's parameters, in bytes
 
 _SYMBOL = struct.Struct("<IBBHQQ")
 _STT_FUNC, _STO_CUDA_ENTRY = 2, 0x10
 _INFO = ".nv.info."
-_SVAL = (
-    4  # EIFMT_SVAL: the value is two bytes with its size, and the bytes; that of other formats is two bytes
-)
-_KPARAM_INFO, _KPARAM_INFO_V2 = 0x17, 0x45
-_PARAMETER = struct.Struct("<IHHI")  # a zero, the parameter's number, its offset, and its size with flags
 
 _NOISE = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)  # comments and texts
 _ENTRY = re.compile(rb"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^()]*)\))?")
@@ -48,7 +45,7 @@ def of_cubin(image: bytes) -> dict[str, Sizes]:
     }
     tables = [row for row in rows if row[1] == SHT_SYMTAB]
     return {
-        symbol: tuple(_parameters(info.get(symbol, b"")))
+        symbol: _parameters(info.get(symbol, b""))
         for _, _, _, start, size, link in tables
         for symbol in _entries(window, window.read(start, size), rows[link] if link < len(rows) else None)
     }
@@ -65,22 +62,12 @@ def _entries(window: Window, table: bytes, strings: tuple[int, ...] | None) -> I
     yield from StringTable(window, strings[3], strings[4]).texts(found)
 
 
-def _parameters(info: bytes) -> Sequence[int]:
+def _parameters(info: bytes) -> Sizes:
     """Return the sizes of the parameters in a section `.nv.info.<kernel>`. Raises MalformedError."""
-    sizes: dict[int, int] = {}
-    at = 0
-    while at + 4 <= len(info):
-        kind, attribute, value = struct.unpack_from("<BBH", info, at)
-        at += 4
-        if kind != _SVAL:
-            continue
-        if attribute in {_KPARAM_INFO, _KPARAM_INFO_V2} and at + _PARAMETER.size <= len(info):
-            _, number, _, size = _PARAMETER.unpack_from(info, at)
-            sizes[number] = size >> 18 if attribute == _KPARAM_INFO else size & 0xFFFF
-        at += value
-    if sorted(sizes) != list(range(len(sizes))):
-        raise MalformedError.of("the list of a kernel's parameters has a gap")
-    return [sizes[number] for number in range(len(sizes))]
+    with suppress(struct.error):  # it is cut short
+        if (sizes := listed_sizes(info)) is not None:
+            return sizes
+    raise MalformedError.of("the list of a kernel's parameters has a gap")
 
 
 def of_ptx(text: bytes) -> dict[str, Sizes]:

@@ -92,14 +92,14 @@ def parameter_sizes(cubin: bytes, kernel: str) -> tuple[int, ...] | None:
         rows = [struct.unpack_from("<I20xQQ", cubin, start + number * size) for number in range(count)]
         for name, offset, length in rows:
             if cubin.startswith(section, rows[names][1] + name):
-                return _parameters(cubin[offset : offset + length])
+                return listed_sizes(cubin[offset : offset + length])
     except (IndexError, struct.error):
         pass
     return None
 
 
-def _parameters(info: bytes) -> tuple[int, ...] | None:
-    """Return the sizes in a section `.nv.info.<kernel>`; see `gpuforge.binary.kernels`."""
+def listed_sizes(info: bytes) -> tuple[int, ...] | None:
+    """Return the sizes in a section `.nv.info.<kernel>`; see `gpuforge.binary.kernels`. Raises struct.error."""
     sizes, at = {}, 0
     while at + 4 <= len(info):
         kind, attribute, value = struct.unpack_from("<BBH", info, at)

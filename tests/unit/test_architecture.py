@@ -36,14 +36,14 @@ FOUNDATION = {
     "tree",
 }
 # the runtime's modules that the foundation shares with it: they import each other and the standard library
-SHARED = {"arch", "cpu", "document", "layout", "placeholders"} | {
+SHARED = {"arch", "document", "elf", "layout", "placeholders"} | {
     *(
         "index",
         "libraries",
         "recipe",
         "values",
         "wheels",
-    ),  # the documents in a wheel, which the audit reads, too
+    )  # the documents in a wheel, which the audit reads, too
 }
 # folder, or a module beside them -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
