@@ -36,7 +36,7 @@ FOUNDATION = {
     "tree",
 }
 # the runtime's modules that the foundation shares with it: they import each other and the standard library
-SHARED = {"arch", "document", "elf", "layout", "placeholders"} | {
+SHARED = {"arch", "cpu", "document", "elf", "layout", "placeholders"} | {
     *(
         "index",
         "libraries",
