@@ -200,7 +200,6 @@ def _labels(name: str, each: WheelReport) -> Iterator[Diagnostic]:
 
 def _wheel(path: Path, each: WheelReport, text: bytes) -> IndexedFile:
     claims = filename.claims(path.name)
-    pythons = {tag.interpreter for tag in claims.tags if tag.abi not in {"none", "abi3"}}
     label, content = _cuda_of(each)
     return IndexedFile(
         path.name,
@@ -210,11 +209,18 @@ def _wheel(path: Path, each: WheelReport, text: bytes) -> IndexedFile:
         path.stat().st_size,
         metadata.field(text, "Requires-Python"),
         digest.of_bytes(text),
-        python=pythons.pop() if len(pythons) == 1 else "",
+        python=_python(path.name),
         cuda=str(label or content or ""),
         torch=_torch(claims.version, text),
         signed=path.with_name(f"{path.name}.asc").is_file(),
     )
+
+
+def _python(name: str) -> str:
+    """Return the Python in a wheel's name: "cp311"; "" if it serves several."""
+    tags = filename.claims(name).tags
+    pythons = {tag.interpreter for tag in tags if tag.abi not in {"none", "abi3"}}
+    return pythons.pop() if len(pythons) == 1 else ""
 
 
 def _torch(version: str, text: bytes) -> tuple[str, ...]:
@@ -280,6 +286,7 @@ def _asset(given: dict[str, Any]) -> IndexedFile:
         kind_and_sum.removeprefix("sha256:"),
         int(given["size"]),
         url=given.get("browser_download_url") or given["url"],
+        python=_python(name) if name.endswith(".whl") else "",
         cuda=str(major_of_suffix(project) or major_of_local(version) or ""),
         torch=_torch(version, b"Metadata-Version: 2.1\n\n"),
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -19,6 +20,14 @@ from urllib.parse import quote
 
 ALL = "all"  # the index with every file
 _JSON = {"api-version": "1.1"}
+_SHOWN = ("name", "project", "version", "size", "python", "cuda", "torch")  # what the page for people needs
+_SYSTEMS = (
+    (r"(many)?linux([\d_]*\d)?_(?=[a-z])", "Linux "),
+    (r"musllinux_\d+_\d+_", "Linux (musl) "),
+    (r"macosx_\d+_\d+_", "macOS "),
+    (r"win(_|(?=32))", "Windows "),
+    (r"any$", ""),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +148,11 @@ def _for_people(grouped: Mapping[str, Sequence[IndexedFile]], title: str) -> str
     script = here.joinpath("simple_index.js").read_text(encoding="utf-8")
     style = here.joinpath("simple_index.css").read_text(encoding="utf-8")
     rows = [
-        {**asdict(each), "choices": [choice for choice, some in grouped.items() if each in some]}
+        {name: getattr(each, name) for name in _SHOWN} | {"systems": systems}
         for each in grouped[ALL]
-        if each.yanked is None and each.name.endswith(".whl")
+        if each.yanked is None and each.name.endswith(".whl") and (systems := _systems(each.name))
     ]
-    data = json.dumps(rows).replace("<", "\\u003c")
+    data = json.dumps({"files": rows, "choices": [*grouped]}).replace("<", "\\u003c")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     links = "".join(
         f'<li><a href="{quote(choice)}/">{escape(choice)}</a>: {len(some)} files</li>'
@@ -162,6 +171,15 @@ def _for_people(grouped: Mapping[str, Sequence[IndexedFile]], title: str) -> str
             "",
         ]
     )
+
+
+def _systems(wheel: str) -> list[str]:
+    """Return the systems in a wheel's name: "Linux x86_64"; "" is every one. The name of a variant ends otherwise."""
+    tags = wheel.removesuffix(".whl").rpartition("-")[2].split(".")
+    found = [
+        re.sub(pattern, system, tag) for tag in tags for pattern, system in _SYSTEMS if re.match(pattern, tag)
+    ]
+    return [*dict.fromkeys(found)]
 
 
 def _hash(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -232,3 +233,48 @@ def test_the_page_for_people_shows_the_lines_of_a_choice(url: str) -> None:
     choice = f"{url}/cu13-torch2.11/"
     assert f'pip install "ext==1.0+cu130torch2.11" --extra-index-url {choice}' in shown
     assert f'uv pip install "ext==1.0+cu130torch2.11" --index {choice}' in shown
+
+
+ASSETS = [
+    f"ext-{version}+cu{cuda}torch2.{torch}-cp3{python}-cp3{python}-{system}.whl"
+    for version in ("1.0", "1.1")
+    for cuda, torch in (("128", 9), ("128", 10), ("130", 11))
+    for python in (11, 12)
+    for system in ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64", "win_amd64")
+]
+CHANGE = """<iframe id="page" src="index.html#package=ext"></iframe><script>
+document.getElementById("page").onload = event => {
+  const page = event.target.contentDocument, select = page.forms[0].elements;
+  const note = text => document.body.append(page.getElementById("lines").textContent, text);
+  note("\\n");
+  for (const [name, value] of [["system", "Windows amd64"], ["torch", "2.9"]]) {
+    select[name].value = value;
+    select[name].dispatchEvent(new Event("change", { bubbles: true }));
+    note(` ${select.CUDA.value} ${select.system.value}\\n`);
+  }
+};
+</script>"""
+
+
+@pytest.mark.browser
+@browser.needs_chromium
+def test_a_choice_that_no_wheel_meets_changes_the_others(tmp_path: Path) -> None:
+    """A page of release assets, as it is met: nobody knows beforehand which torch there is for which CUDA."""
+    listed = [
+        {"name": name, "size": 10**7, "url": f"https://x/{name}", "digest": f"sha256:{'0' * 64}"}
+        for name in ASSETS
+    ]
+    (tmp_path / "assets.json").write_text(json.dumps(listed))
+    assert main.run(["index", str(tmp_path / "assets.json"), "-o", str(tmp_path / "site")]) == 0
+    (tmp_path / "site" / "change.html").write_text(CHANGE)
+    with serving(tmp_path / "site") as server:
+        server.ranges = False
+        page = browser.dom(f"{server.url}/change.html")
+    first, system, torch = re.findall(r".*MB.*", page)[-3:]
+    assert "ext-1.1+cu130torch2.11-cp312-cp312-manylinux_2_28_x86_64.whl, 10.0 MB" in first
+    assert "ext-1.1+cu130torch2.11-cp312-cp312-win_amd64.whl, 10.0 MB 13 Windows amd64" in system
+    assert (
+        "ext-1.1+cu128torch2.9-cp312-cp312-win_amd64.whl, 10.0 MB. For this choice there is CUDA 12 only."
+        in torch
+    )
+    assert torch.endswith("12 Windows amd64")
