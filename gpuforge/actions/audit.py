@@ -235,7 +235,6 @@ def audit(
         kind="audit",
         title=f"audit the wheel of {cell.id}",
         outputs=("report.json", "kernels.json") if own else ("report.json",),
-        cells=(cell.id,),
     )
 
 
@@ -261,7 +260,6 @@ def _beside(
             kind="fetch",
             title=f"fetch what {cell.id} must live beside: {requirement}",
             outputs=("wheels",),
-            cells=(cell.id,),
             **context.by_pip,
         )
         for number, requirement in enumerate(packages)

@@ -99,5 +99,4 @@ def carried(context: PlanContext, cell: Cell) -> ActionInput:
         kind="prepare",
         title=f"list the libraries of the build environment for Python {cell.python}",
         outputs=("carried.json",),
-        cells=context.actions[env.action].cells,
     )

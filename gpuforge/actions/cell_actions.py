@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -95,7 +96,7 @@ def lower(
     front = front_package(context)
     return Plan(
         cells=tuple(cells),
-        actions=tuple(context.actions.values()),
+        actions=_with_cells(context.actions, ends, front),
         wheels={cell: end.wheel for cell, end in ends.items()},
         reports={cell: end.report for cell, end in ends.items()},
         tests={cell: end.tests for cell, end in ends.items() if end.tests},
@@ -106,6 +107,25 @@ def lower(
             cell: ActionInput(end.report.action, "kernels.json") for cell, end in ends.items() if end.own
         },
         front=front,
+    )
+
+
+def _with_cells(
+    actions: Mapping[str, Action], ends: Mapping[str, _Ends], front: tuple[ActionInput, ...] | None
+) -> tuple[Action, ...]:
+    """Return the actions, each with the ids of the cells that need it; all need the front package."""
+    users: dict[str, set[int]] = {name: set() for name in actions}
+    for number, end in enumerate(ends.values()):
+        for each in (end.wheel, end.report, *([end.own] if end.own else []), *end.tests, *(front or ())):
+            users[each.action].add(number)
+    needs = {name: action.needs for name, action in actions.items()}
+    for name in reversed(tuple(TopologicalSorter(needs).static_order())):
+        for need in needs[name]:
+            users[need] |= users[name]
+    cells = tuple(ends)
+    return tuple(
+        replace(action, cells=tuple(cells[number] for number in sorted(users[name])))
+        for name, action in actions.items()
     )
 
 

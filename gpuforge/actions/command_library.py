@@ -22,7 +22,7 @@ from gpuforge.package.contents import CompiledBy, CompiledLibrary
 from gpuforge.plan import advice, recipe, source_files
 from gpuforge.plan.action import ActionInput, Handle, Laid, P, Staged, Workdir
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
+from gpuforge.plan.context import PlanContext, kernels_name
 from gpuforge.plan.source_files import LoweredObject
 from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.runtime.placeholders import fill
@@ -185,5 +185,4 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
         title=f"make {item.name} by {made.argv[0]} with {host.family} {host.version}",
         advice=advice.of_compile(context.file, item.number),
         outputs=("library",),
-        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )

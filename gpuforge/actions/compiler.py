@@ -106,7 +106,6 @@ def fetch(context: PlanContext, host: FetchedCompiler) -> ActionInput:
         outputs=("compiler",),
         env=variables.fetch(),
         passes=variables.fetch_passes(context.environ),
-        cells=context.users_of(host),
     )
 
 

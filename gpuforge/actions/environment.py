@@ -256,7 +256,6 @@ def _add(
         title=f"{step.title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}"
         + context.words(of_build),
         outputs=outputs,
-        cells=context.users(cuda=cell.cuda if of_toolkit else None, python=cell.python, part=of_build),
         **fields,
     )
 

@@ -57,7 +57,6 @@ def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | Non
         return None
     first = {cell.cuda: cell for cell in reversed(named)}
     of = tuple(ActionInput(f"{cell.id}/wheel", "declared") for _, cell in sorted(first.items()))
-    users = tuple(cell.id for cell in context.cells)
     at = context.machine.at(named[0])
     made = context.add_step(
         PackageFront[Handle](of=of, distribution=manifest.wheel.front, brought=brought(manifest)),
@@ -66,7 +65,6 @@ def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | Non
         kind="package",
         title=f"make {manifest.wheel.front}",
         outputs=("wheel",),
-        cells=users,
     )
     report = context.add_step(
         AuditWheel[Handle](wheel=made, expectation=Expectation(no_code=True)),
@@ -75,7 +73,6 @@ def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | Non
         kind="audit",
         title=f"audit {manifest.wheel.front}",
         outputs=("report.json",),
-        cells=users,
     )
     return made, report
 

@@ -18,7 +18,7 @@ from gpuforge.errors import ActionError
 from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, Handle, Laid, P, Staged, Workdir
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.context import PlanContext, of_build
+from gpuforge.plan.context import PlanContext
 
 if TYPE_CHECKING:
     from gpuforge.actions.venv import HookRunner
@@ -160,7 +160,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     if cuda:
         targets = manifest.cuda.versions[cell.cuda].targets
         env |= variables.host_cuda(host, targets, manifest.cuda.linkage)
-    name, users = _shared(context, cell)
+    name = cell.build_id if cuda else python_name(context, cell, at)
     return context.add_step(
         step,
         at,
@@ -173,15 +173,5 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         passes=variables.build_passes(context.environ, contained=at.image is not None),
         caches=variables.COMPILER_CACHE,
         place="host-build",
-        cells=users,
         advice=context.build_advice,
     )
-
-
-def _shared(context: PlanContext, cell: Cell) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the host build of a cell, and the cells that share it."""
-    if context.file.manifest.host_cuda:
-        users = context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes)
-        return cell.build_id, users
-    at, _ = context.machine.host_at(cell)
-    return python_name(context, cell, at), context.users(python=cell.python, part=of_build)

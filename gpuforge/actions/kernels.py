@@ -21,7 +21,7 @@ from gpuforge.package.contents import CompiledBy, CompiledLibrary, CompiledModul
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Handle, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
+from gpuforge.plan.context import PlanContext, kernels_name
 from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.supported import refuse_same_modules
 from gpuforge.plan.variables import literal, literals
@@ -47,7 +47,6 @@ def _kernels(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInp
         kind="package",
         title=f"{step.verb} {item.name}" + (f" for CUDA {cell.toolkit}" if cell.cuda else ""),
         outputs=(KERNELS,),
-        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
 
 
@@ -131,7 +130,6 @@ def _module(context: PlanContext, cell: Cell, item: LoweredObject, source: str) 
         outputs=("fatbin",),
         env=variables.plain(context.environ) | {"PATH": at.path},
         image=at.image_id,
-        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
     return context.add(action, "fatbin")
 
@@ -243,7 +241,6 @@ def _action(
         outputs=("library",),
         env=variables.plain(context.environ) | {"PATH": at.path},
         image=at.image_id,
-        cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
     return context.add(action, "library")
 

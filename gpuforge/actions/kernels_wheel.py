@@ -125,7 +125,7 @@ def host_wheel(
     )
     title = f"repair and name the wheel of {manifest.package.name} for Python {cell.python}"
     name = f"{_name_of_host(context, cell)}/wheel"
-    return add(context, at, step, id=name, title=title, cells=context.users(python=cell.python))
+    return add(context, at, step, id=name, title=title)
 
 
 def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInput]) -> ActionInput:
@@ -150,7 +150,7 @@ def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInpu
     )
     title = f"make {kernels_wheels.distribution(manifest, cell.toolkit)}"
     name = f"cu{cell.toolkit}/kernels-wheel"
-    return add(context, at, step, id=name, title=title, cells=context.users(cuda=cell.cuda))
+    return add(context, at, step, id=name, title=title)
 
 
 def _described(manifest: Manifest, toolkit: str) -> KernelsWheel:

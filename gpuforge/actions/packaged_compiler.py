@@ -190,7 +190,6 @@ class _Compilation(NamedTuple):
             title=f"compile {what} with {self.compiler}",
             outputs=(output,),
             facts={"toolchain": registry.identity(self.compiler)},
-            cells=context.users(cuda=cell.cuda, part=of_kernels),
         )
 
     def _link(self, target: CompilerTarget) -> ActionInput:
@@ -224,7 +223,6 @@ class _Compilation(NamedTuple):
             env=variables.plain(self.context.environ) | {"PATH": at.path},
             image=at.image_id,
             facts={"toolchain": registry.identity(self.compiler)},
-            cells=context.users(cuda=cell.cuda, part=of_kernels),
         )
         return context.add(action, "library")
 
@@ -243,7 +241,6 @@ class _Compilation(NamedTuple):
             kind="fetch",
             title=f"fetch {requirement}",
             outputs=("wheels", LOCK),
-            cells=context.users(part=of_kernels),
             **context.by_pip,
         ).action
 
@@ -259,7 +256,6 @@ class _Compilation(NamedTuple):
             kind="prepare",
             title=f"install {self.package.requires} for [toolchains.{name}]",
             outputs=("environment",),
-            cells=context.users(part=of_kernels),
         )
 
     def _python_name(self, at: Location) -> str:

@@ -104,7 +104,6 @@ def provided(
         facts=context.pip_facts,
         env=variables.fetch(),
         passes=variables.index_passes(context.environ),
-        cells=context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes),
     )
 
 
@@ -128,5 +127,4 @@ def _links(
         kind="package",
         title=f"find the CUDA libraries that {cell.build_id} needs",
         outputs=("links.json",),
-        cells=context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes),
     )

@@ -127,7 +127,6 @@ def _fetched(context: PlanContext, requested: Sdist | Revision, name: str, what:
         outputs=(OUTPUT,),
         env=variables.fetch(),
         passes=variables.fetch_passes(context.environ),
-        cells=context.users(),
     )
 
 
@@ -141,5 +140,4 @@ def _unpacked(context: PlanContext, file: Path) -> ActionInput:
         title=f"unpack the source {file.name}",
         outputs=(OUTPUT,),
         env=variables.fetch(),
-        cells=context.users(),
     )

@@ -52,5 +52,4 @@ def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
         facts={"toolkit": found.identity, "provider": found.provider},
         env=variables.fetch(),
         passes=variables.fetch_passes(context.environ),
-        cells=context.users(cuda=cell.cuda),
     )

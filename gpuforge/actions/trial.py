@@ -235,7 +235,6 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         title=f"test the wheel of {cell.id}{where} on Python {_python(context, cell)}",
         outputs=("result.json",),
         env=variables.test(context.environ, manifest.cuda.linkage, at.path, gpu=context.gpu),
-        cells=(cell.id,),
     )
 
 
@@ -258,7 +257,6 @@ def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
         kind="fetch",
         title=f"fetch what the tests need on Python {_python(context, cell)}{context.words(of_tests)}",
         outputs=("wheels",),
-        cells=context.users(cuda=cell.cuda if of_toolkit else None, python=cell.python, part=of_tests),
         **context.by_pip,
     )
 
@@ -290,7 +288,6 @@ def _declared(
         kind="fetch",
         title=f"fetch what the wheel of {cell.id}{where} declares",
         outputs=("wheels",),
-        cells=(cell.id,),
         **context.by_pip,
     )
 

@@ -303,7 +303,7 @@ def finished_wheel(
         c_header=manifest.package.c_header,
     )
     title = f"repair and name the wheel of {cell.id}"
-    return add(context, at, step, id=f"{cell.id}/wheel", title=title, cells=(cell.id,))
+    return add(context, at, step, id=f"{cell.id}/wheel", title=title)
 
 
 def add(
@@ -313,7 +313,6 @@ def add(
     *,
     id: str,  # noqa: A002  the field of Action
     title: str,
-    cells: tuple[str, ...],
 ) -> ActionInput:
     """Add the action that makes a wheel and, beside it, a wheel of its metadata alone."""
     return context.add_step(
@@ -323,7 +322,6 @@ def add(
         kind="package",
         title=title,
         outputs=("wheel", "declared"),
-        cells=cells,
     )
 
 
@@ -369,7 +367,6 @@ def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: A
         kind="package",
         title=f"make the variant wheel of {cell.id}",
         outputs=("wheel",),
-        cells=(cell.id,),
     )
 
 

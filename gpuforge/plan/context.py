@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypedDict, Unpack
 
 from gpuforge.digest import Contents
-from gpuforge.manifest.axes import Point, Values, label
+from gpuforge.manifest.axes import Point, label
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Manifest, PathSource
 from gpuforge.plan import advice, git_version, programs, source_files, variables
@@ -30,7 +30,6 @@ from gpuforge.plan.site import ContainerImage, Location, Machine
 from gpuforge.plan.source_files import LoweredObject, lower_objects
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.toolchain import Compiler
 
 Part = Callable[[Manifest], object]
 """A function that returns the part of a manifest that an action depends on."""
@@ -89,7 +88,6 @@ class PlanContext:
     point: Point = field(default_factory=Point)
     actions: dict[str, Action] = field(default_factory=dict)  # by id, in the order of the data flow
     contents: Contents = field(default_factory=Contents)  # of the files that it reads
-    _users: dict[tuple[str | None, str | None, Values | None], tuple[Cell, ...]] = field(default_factory=dict)
     _pythons: dict[str, Interpreter] = field(default_factory=dict)  # by image: what runs gpuforge's steps
 
     def at(self, point: Point) -> PlanContext:
@@ -134,7 +132,6 @@ class PlanContext:
         kind: Kind,
         title: str,
         outputs: tuple[str, ...],
-        cells: tuple[str, ...],
         **fields: Unpack[StepFields],
     ) -> ActionInput:
         """Add the action that does a step, at a place or (None) on this machine; return its first output."""
@@ -157,7 +154,6 @@ class PlanContext:
             },
             outputs=outputs,
             image=image.id if image else None,
-            cells=cells,
             **fields,
         )
         return self.add(action, outputs[0])
@@ -166,42 +162,6 @@ class PlanContext:
         if image.id not in self._pythons:
             self._pythons[image.id] = image.inventory.steps_python()
         return self._pythons[image.id]
-
-    def users(
-        self,
-        *,
-        cuda: str | None = None,
-        python: str | None = None,
-        axes: Values | None = None,
-        part: Part | None = None,
-    ) -> tuple[str, ...]:
-        """Return the ids of the cells that share an action for one toolkit, for one Python, or for all.
-
-        With `part`, the action depends on this part of the manifest.
-        """
-        found = self._cells_of(cuda, python, axes)
-        if part is None or not self.files:
-            return tuple(c.id for c in found)
-        mine = part(self.file.manifest)
-        return tuple(c.id for c in found if any(part(self.files[p].manifest) == mine for p in c.points))
-
-    def _cells_of(self, cuda: str | None, python: str | None, axes: Values | None) -> tuple[Cell, ...]:
-        if (cuda, python, axes) not in self._users:
-            self._users[cuda, python, axes] = tuple(
-                c
-                for c in self.cells
-                if cuda in {None, c.cuda} and python in {None, c.python} and axes in {None, c.axes}
-            )
-        return self._users[cuda, python, axes]
-
-    def users_of(self, host: Compiler) -> tuple[str, ...]:
-        """Return the ids of the cells whose host build or kernels a compiler is used for."""
-        found = []
-        for cell in self.cells:
-            of_kernels = self.machine.kernels_at(cell.cuda).hosts[cell.cuda]
-            if host in (of_kernels, self.machine.host_at(cell)[1]):
-                found.append(cell.id)
-        return tuple(found)
 
     @cached_property
     def pip_facts(self) -> dict[str, str]:
