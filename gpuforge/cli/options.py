@@ -145,6 +145,13 @@ allow_missing = click.option(
     is_flag=True,
     help="Leave out what this machine or its images cannot build, without exit status 3.",
 )
+archs = click.option(
+    "--archs",
+    multiple=True,
+    callback=listed,
+    metavar="90,90a",
+    help="Only these of the manifest's GPU architectures, for a quick try.",
+)
 
 
 def selection(command: F) -> F:
@@ -152,12 +159,7 @@ def selection(command: F) -> F:
     several: dict[str, Any] = {"multiple": True, "callback": listed}
     for decorate in (
         click.option("--cell", metavar="ID", help="Only this cell, as `gpuforge matrix` names it."),
-        click.option(
-            "--archs",
-            metavar="90,90a",
-            help="Only these of the manifest's GPU architectures, for a quick try.",
-            **several,
-        ),
+        archs,
         click.option(
             "--axis",
             multiple=True,

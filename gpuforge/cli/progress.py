@@ -163,6 +163,8 @@ def failure(action: Action, result: ActionResult) -> Text:
     for line in lines:
         text.append("  | ", style="dim").append(f"{shown(line)}\n")
     parts = {"why": shown(cause), "log": shown(str(result.log or "")), "kept": shown(str(result.kept or ""))}
+    if result.kept and action.cells:
+        parts["open"] = f"gpuforge shell {action.cells[0]}, with the options of this build"
     for name, value in (parts | {"hint": shown_lines(hint)}).items():
         if value:
             text.append(f"  {name + ':':6}", style="bold").append(f"{value}\n")

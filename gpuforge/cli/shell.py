@@ -10,7 +10,7 @@ import click
 from gpuforge import locks
 from gpuforge.cli import folders
 from gpuforge.cli.build import Options, planned_by, runner_settings
-from gpuforge.cli.options import FOLDER, PATH, Call, images, pass_call
+from gpuforge.cli.options import FOLDER, PATH, Call, archs, images, pass_call
 from gpuforge.cli.planning import Planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import UsageError
@@ -30,6 +30,7 @@ from gpuforge.plan.keys import Key, keys
 )
 @click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True)
 @images
+@archs
 @click.option("--gpu", is_flag=True, help="As for the build that failed.")
 @click.option("--output", "-o", "dist", type=FOLDER, default=Path("dist"), metavar="DIST", show_default=True)
 @pass_call

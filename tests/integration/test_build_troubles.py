@@ -43,8 +43,9 @@ def test_a_shell_where_the_build_failed(recipe: Path, tmp_path: Path) -> None:
     assert f"error: no action of {cell} failed when it last ran" in before.stderr
     source = recipe / "src" / "core.cpp"
     source.write_text(f'#error "broken"\n{source.read_text()}')
-    build = ["build", recipe, "--cell", cell, "--output", dist]
+    build = ["build", recipe, "--cell", cell, "--output", dist, "--archs", "90"]
     assert gpuforge(*build, cache=cache).returncode == 1
+    given += ["--archs", "90"]
     again = gpuforge("shell", cell, *given, "--", "sh", "-c", 'eval "$GPUFORGE_COMMAND"', cache=cache)
     assert again.returncode == 1
     assert 'core.cpp:1:2: error: #error "broken"' in again.stdout
