@@ -59,7 +59,7 @@ def test_the_page_of_saxpy_names_jobs_of_which_none_is_missing(
 def test_the_manifest_of_the_readme_is_one(tmp_path: Path) -> None:
     (text,) = FENCE.findall(README)
     (tmp_path / "gpuforge.toml").write_text(text)
-    assert load(tmp_path).manifest.package.name == "saxpy"
+    assert load(tmp_path).manifest.package.name == "cufinufft"
 
 
 @pytest.mark.parametrize("snippet", FENCE.findall(HOW_TO), ids=lambda text: text.split("]")[0].strip("["))
