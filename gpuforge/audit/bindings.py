@@ -14,14 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from gpuforge.audit import policy
+from gpuforge.audit import layout, policy
 from gpuforge.audit.link.edges import LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import is_imported
-from gpuforge.binary.elf.symbols import gnu_hash
+from gpuforge.binary.elf.file import version_hash
+from gpuforge.binary.elf.symbols import gnu_hash, hash_at
 from gpuforge.binary.facts import Bindings, ElfObject
 from gpuforge.cpython import CPython
+from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 
 _NAMED = 3
@@ -53,6 +55,11 @@ _HWCAPS = re.compile(
 )
 
 
+_OF_PROCESSOR = re.compile(r"-(x86_64|aarch64)-linux-")  # in the names of modules
+# of the oldest systems with Python wheels; glibc before 2.36 ignores objects that demand a newer kernel
+_KERNEL = (3, 10)
+
+
 class Judged(NamedTuple):
     """Why objects cannot be bound, and the functions that were not compared, in words."""
 
@@ -79,11 +86,13 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
             problems |= dict.fromkeys(_tls(load_set.root.name, load_set.objects))
             plugins |= any(o.bindings and o.bindings.imports for o in load_set.objects)
     problems |= dict.fromkeys(_tls("the package", imported.values()))
-    problems |= dict.fromkeys((*_hidden(graph, wheel), *_processors(wheel), *_newer_functions(wheel)))
+    problems |= dict.fromkeys((*_hidden(graph, wheel), *refused(wheel), *_newer_functions(wheel)))
     unjudged = [f"functions of {_short(sorted(others))}"] if others else []
     unjudged += ["functions that plug-ins import"] if plugins else []
     unjudged += ["private and removed functions of CPython"] if any(map(_python, wheel.linked)) else []
-    unjudged += ["processor instructions"] if wheel.linked else []
+    if any(tag.startswith("linux_") for tag in wheel.platforms):
+        unjudged += ["the versions of the system's libraries"]
+    unjudged += ["relocations", "processor instructions"] if wheel.linked else []
     return Judged(tuple(problems), tuple(unjudged))
 
 
@@ -91,6 +100,9 @@ def _of_root(root: ElfObject) -> Iterator[str]:
     """Yield why Python cannot import a module."""
     if not root.is_python_module:
         return
+    named = _OF_PROCESSOR.search(root.name)
+    if named and not root.processor.startswith(named[1]):
+        yield f"Python on {root.processor} does not look for {root.name}"
     if root.is_refused or root.no_dlopen:
         yield f"{root.name} can only be loaded as a program"
     module = root.name.partition(".")[0]
@@ -100,22 +112,32 @@ def _of_root(root: ElfObject) -> Iterator[str]:
 
 
 def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
-    """Yield the libraries for some processors that hide those that were judged."""
-    special = {}
+    """Yield the libraries that some systems load instead of those that were judged."""
+    named: dict[str, list[str]] = {}
     for found in wheel.linked:
-        folder, _, name = found.file.rpartition("/")
-        if match := _HWCAPS.fullmatch(folder):
-            special[match["folder"], name] = found.file
-    for edge in graph.edges_of(wheel) if special else ():
-        target = edge.provider.object
-        if target and (other := special.get((posixpath.dirname(target.file), edge.needed))):
-            yield f"on some processors glibc loads {other} instead of {target.file}"
+        named.setdefault(found.name, []).append(found.file)
+    for edge in graph.edges_of(wheel):
+        target, files = edge.provider.object, named.get(edge.needed, [])
+        if target is None or len(files) < 2:
+            continue
+        folders = {entry.folder for entry in layout.search(edge.loader, wheel.linked)}
+        for file in files:
+            match = _HWCAPS.fullmatch(posixpath.dirname(file))
+            if match and posixpath.dirname(layout.install_path(f"{match['folder']}/x")) in folders:
+                yield f"on some processors glibc loads {file} instead of {target.file}"
 
 
-def _processors(wheel: WheelFacts) -> Iterator[str]:
+def refused(wheel: WheelFacts) -> Iterator[str]:
+    """Yield what glibc refuses on some systems, or on all."""
     for level in sorted({o.isa for o in wheel.linked} - {""}):
         names = [o.name for o in wheel.linked if o.isa == level]
         yield f"glibc refuses {_short(names)} on processors below {level}"
+    for found in wheel.linked:
+        if not found.has_known_abi:
+            yield f"glibc refuses {found.name}, which is for {found.processor}"
+        name, _, release = found.system.partition(" ")
+        if found.system and (name != "Linux" or numbers_of(release) > _KERNEL):
+            yield f"{found.name} demands {found.system}, and some releases of glibc ignore it elsewhere"
 
 
 def _versions(graph: LinkGraph, load_set: LoadSet) -> Iterator[str]:
@@ -147,7 +169,7 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
     scope |= {id(o): o for e in edges if (o := e.provider.object) is not None}
     unknown = {e.needed for e in edges if e.provider.object is None and not _has_versions(e.needed)}
     unknown |= {o.name for o in scope.values() if o.bindings is None}
-    exports = [_exports(o.bindings.exports) for o in scope.values() if o.bindings]
+    exports = [(_exports(b.exports), bool(b.versions)) for o in scope.values() if (b := o.bindings)]
     problems, unjudged = [], set[str]()
     for found in load_set.objects:
         own = {e.needed for e in graph.from_object(found) if e.provider.object is not None}
@@ -156,7 +178,7 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
         for library, names in _imports(found.bindings):
             if library and library not in own:
                 continue
-            lost = [name for name in names if not any(gnu_hash(name) | 1 in each for each in exports)]
+            lost = [name for name in names if not _is_defined(name, exports)]
             lost = lost if library else [name for name in lost if not _IN_EVERY_PYTHON.fullmatch(name)]
             if library or (glibc and not unknown):
                 missing += lost
@@ -165,6 +187,16 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
         if missing:
             problems.append(f"nothing that is loaded with {found.name} defines {_short(sorted(missing))}")
     return problems, unjudged
+
+
+def _is_defined(name: str, exports: Iterable[tuple[frozenset[int], bool]]) -> bool:
+    """Return whether one of several objects defines a symbol, at its version if its symbols have any."""
+    plain, _, version = name.partition("@")
+    number = gnu_hash(plain) | 1
+    at = {hash_at(number, version_hash(version)), hash_at(number, 0)} if version else set()
+    return any(
+        number in each and (not (at and versions) or not at.isdisjoint(each)) for each, versions in exports
+    )
 
 
 def _imports(bindings: Bindings | None) -> Iterator[tuple[str, list[str]]]:
@@ -189,13 +221,14 @@ def _python(binary: ElfObject) -> list[str]:
 
 
 def _newer_functions(wheel: WheelFacts) -> Iterator[str]:
-    """Yield the functions of CPython that are newer than the oldest Python of the tags."""
+    """Yield the functions of CPython that are newer than the oldest Python of the tags; "py3" means any."""
     pythons = [python for tag in wheel.file_tags if (python := CPython.of_tag(tag.interpreter))]
-    for found in wheel.linked if pythons else ():
-        oldest = min(pythons)
+    oldest = min(pythons, default=CPython(3, 0))
+    for found in wheel.linked:
         later = sorted(n for n in _python(found) if (added := _added().get(n)) and added > oldest)
         if later:
-            yield f"{found.name} needs functions that CPython {oldest} does not have: {_short(later)}"
+            lacking = f"CPython {oldest} does not have" if pythons else "not every CPython has"
+            yield f"{found.name} needs functions that {lacking}: {_short(later)}"
 
 
 @cache

@@ -140,6 +140,7 @@ class Contents(NamedTuple):
     )  # file -> code in it that is not judged
     unknown: tuple[str, ...] = ()  # of no format that is known, or too large to be read
     packed: tuple[str, ...] = ()  # that could not be unpacked
+    data: tuple[str, ...] = ()  # images, arrays and others, which may have anything inside
 
 
 class WheelFacts(NamedTuple):

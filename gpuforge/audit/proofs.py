@@ -154,6 +154,13 @@ def _unread(wheel: WheelFacts) -> str:
     return f"; {count} not read: {_files(files)}"
 
 
+def _not_unpacked(wheel: WheelFacts) -> str:
+    """Return what may have packed code in it, as the end of a sentence: binaries may, and data of known formats."""
+    files = wheel.contents.data
+    beside = f" and {len(files):,} other file{'s' * (len(files) > 1)} ({_files(files)})" if files else ""
+    return f"; packed data in binaries{beside} was not read"
+
+
 def _files(files: Sequence[str]) -> str:
     names = sorted(posixpath.basename(file) for file in files)
     return ", ".join(names[:_NAMED]) + " …" * (len(names) > _NAMED)
@@ -209,9 +216,10 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     if declared and (hidden or unread):
         yield Withheld(f"all that was read is as declared, but {hidden or unread.removeprefix('; ')}")
         declared = unread = ""
+    packed = _not_unpacked(wheel) if declared else ""
     for kind, counts in found.items():
         listed = "; ".join(f"{n} of {text}" for text, n in counts.items())
-        yield f"{_CONTAINERS[kind]}{declared}: {listed}{unread}"
+        yield f"{_CONTAINERS[kind]}{declared}: {listed}{packed}{unread}"
 
 
 def images(container: FatbinContainer) -> str:
@@ -240,7 +248,7 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         unknown = [
             e for e in graph.edges_of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)
         ]
-        if not unknown and (reason := _hidden(wheel)):
+        if not unknown and (reason := "; ".join((*filter(None, [_hidden(wheel)]), *bindings.refused(wheel)))):
             yield Withheld(f"what was read fits {', '.join(fulfilled)}, but {reason}")
         elif not unknown:  # that a required package may have a library is a guess
             hold = "hold" if len(fulfilled) > 1 else "holds"

@@ -101,7 +101,9 @@ class Bindings(NamedTuple):
     """The dynamic symbols by which an object is bound to others.
 
     `imports` are the symbols that others must define, by the library that has their version; "" for those without one.
-    `exports` are the hashes of the symbols that it defines (DT_GNU_HASH), 32-bit numbers with the lowest bit set.
+    A name has its version behind it: "foo@X_2".
+    `exports` are the hashes of the symbols that it defines (DT_GNU_HASH), 32-bit numbers with the lowest bit set, and
+    of these with their versions, without that bit; see `symbols.hash_at`.
     """
 
     imports: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -139,6 +141,7 @@ class ElfObject(NamedTuple):
     page: int = 0  # the alignment of its loaded segments in bytes, the smallest; 0 without one
     relro: bool = False  # it has a PT_GNU_RELRO segment
     isa: str = ""  # the level that its GNU property needs, "x86-64-v3"; "" for the baseline
+    system: str = ""  # that its ABI note demands: "Linux 4.11.0"
     build_id: str = ""
     comment: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()  # for a cubin, one for all kernels: ".text" at offset 0
@@ -159,6 +162,7 @@ class ElfObject(NamedTuple):
     order: str = "<"  # its byte order, as for `struct`
     os_abi: int = 0
     abi_version: int = 0
+    behind: int = 0  # bytes behind the end of all that its headers name
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from gpuforge.audit.findings import Finding
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import wheel as reader
+from gpuforge.binary.elf.file import version_hash
 
 STATIC_CUDART = patterns().every.text.text
 EXEC_STACK = 7
@@ -120,7 +121,9 @@ def _version_needs(versions: Mapping[str, Sequence[str]], table: _Strings) -> by
         size = 16 + 16 * len(names)
         data += struct.pack("<HHIII", 1, len(names), table.add(library), 16, 0 if last else size)
         for number, name in enumerate(names):
-            data += struct.pack("<IHHII", 0, 0, 2, table.add(name), 0 if number == len(names) - 1 else 16)
+            data += struct.pack(
+                "<IHHII", version_hash(name), 0, 2, table.add(name), 0 if number == len(names) - 1 else 16
+            )
     return data
 
 

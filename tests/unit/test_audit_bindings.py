@@ -32,7 +32,12 @@ def test_the_hash_of_a_symbol() -> None:
 
 
 def ours(*undefined: str, needed: Sequence[str] = ("libx.so.1",)) -> bytes:
-    return elf(needed=needed, runpath="$ORIGIN/../demo.libs", strings=["PyInit_ext"], undefined=undefined)
+    return elf(
+        needed=needed,
+        runpath="$ORIGIN/../first:$ORIGIN/../demo.libs",
+        strings=["PyInit_ext"],
+        undefined=undefined,
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,10 +82,11 @@ TWO_NODES = "X_1 { global: old; local: *; }; X_2 { global: new; } X_1;"
         (("", ""), [], "nothing that is loaded with {} defines new"),
         (("", ""), ["-Wl,--hash-style=sysv"], "nothing that is loaded with {} defines new"),
         ((TWO_NODES, "X_1 { global: old; local: *; };"), [], "libx.so.1 does not define X_2, which {} needs; "
-                                                             "nothing that is loaded with {} defines new"),
-        (("X_1 { global: old; new; };", "X_1 { global: old; };"), [], "nothing that is loaded with {} defines new"),
+                                                             "nothing that is loaded with {} defines new@X_2"),
+        (("X_1 { global: old; new; };", "X_1 { global: old; };"), [], "nothing that is loaded with {} defines new@X_1"),
+        ((TWO_NODES, "X_1 { global: old; new; }; X_2 {};"), [], "nothing that is loaded with {} defines new@X_2"),
     ],
-    ids=["no versions", "DT_HASH", "a version", "a function of a version"],
+    ids=["no versions", "DT_HASH", "a version", "a function of a version", "a function at another version"],
 )  # fmt: skip
 def test_an_older_release_of_a_grafted_library(
     tmp_path: Path, scripts: tuple[str, str], flags: Sequence[str], reason: str
@@ -89,7 +95,9 @@ def test_an_older_release_of_a_grafted_library(
     source = f"{INIT}int new(void); int use(void) {{ return new(); }}\n"
     rpath = ["./libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]
     module = compiled(tmp_path, "ext.so", source, *rpath, *flags).read_bytes()
-    older = compiled(tmp_path, "libx.so.1", OLD, *flags, script=scripts[1]).read_bytes()
+    older = compiled(
+        tmp_path, "libx.so.1", NEW if "new" in scripts[1] else OLD, *flags, script=scripts[1]
+    ).read_bytes()
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: newer})) == ""
     name = MODULE.rpartition("/")[2]
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: older})) == reason.format(name, name)
@@ -97,7 +105,7 @@ def test_an_older_release_of_a_grafted_library(
 
 @pytest.mark.parametrize(("folder", "hidden"), [
     ("demo.libs/glibc-hwcaps/x86-64-v3", True), ("demo.libs/tls/x86_64", True), ("demo.libs/other", False),
-    ("other.libs/glibc-hwcaps/x86-64-v3", False),
+    ("other.libs/glibc-hwcaps/x86-64-v3", False), ("first/glibc-hwcaps/x86-64-v2", True),
 ])  # fmt: skip
 def test_a_library_for_some_processors_hides_the_one_that_was_judged(
     tmp_path: Path, folder: str, hidden: bool
@@ -107,6 +115,12 @@ def test_a_library_for_some_processors_hides_the_one_that_was_judged(
     assert reason == f"on some processors glibc loads {folder}/libx.so.1 instead of {LIBRARY}" * hidden
 
 
+ABI_NOTE = (
+    '__asm__(".section .note.ABI-tag, \\"a\\", @note\\n.align 4\\n"\n'
+    '".long 4,16,1\\n.asciz \\"GNU\\"\\n.long %s\\n.previous");\n'
+)
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize(("source", "flags", "change", "reason"), [
@@ -114,6 +128,9 @@ def test_a_library_for_some_processors_hides_the_one_that_was_judged(
     (INIT.replace("ext", "other"), [], {}, "{} does not define PyInit_ext"),
     (INIT, [], {16: 2}, "{} can only be loaded as a program"),
     (INIT, ["-Wl,-z,x86-64-v3"], {}, "glibc refuses {} on processors below x86-64-v3"),
+    (INIT, [], {7: 9}, "glibc refuses {}, which is for x86_64 (OS ABI 9)"),
+    (INIT + ABI_NOTE % "0,3,2,0", [], {}, ""),
+    (INIT + ABI_NOTE % "0,99,0,0", [], {}, "{} demands Linux 99.0.0, and some releases of glibc ignore it elsewhere"),
 ])  # fmt: skip
 def test_what_python_cannot_import(
     tmp_path: Path, source: str, flags: Sequence[str], change: Mapping[int, int], reason: str

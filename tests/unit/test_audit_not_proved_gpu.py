@@ -12,14 +12,16 @@ import lzma
 import shutil
 import struct
 import subprocess
+import tarfile
 import zipfile
 import zlib
 from pathlib import Path
 
 import pytest
 import zstandard
-from audit_samples import KERNEL, SET, elf, fatbin, wheel
+from audit_samples import KERNEL, SET, elf, fatbin, wheel, with_ident
 from document_samples import INDEX, LIBRARIES
+from object_samples import archive
 from proof_samples import CUBIN, MODULE, PTX, VULKAN, proved, set_of
 
 from gpuforge.audit import audit
@@ -307,14 +309,20 @@ def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
         library = elf(sections={".rodata": bytes(size), ".comment": b"GCC 14\0"})
         path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), "demo/libhal.so": library})
         (found,) = proved("GPU code", path, expectation=Expectation(cubins=(Arch(8, 0),)))
-        assert found == f"fatbin containers{' as declared' * declared}: 1 of sm_80, no PTX"
+        assert (
+            found == f"fatbin containers{' as declared' * declared}: 1 of sm_80, no PTX{NOT_READ * declared}"
+        )
 
 
 OTHER = fatbin("sm_50")
+NOT_READ = "; packed data in binaries was not read"
 TEXT = b".version 8.7\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n"
+DISGUISED = bytes(each ^ 90 for each in OTHER)
+PNG = b"\x89PNG\r\n\x1a\n"
 MUCH = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(100))
 NUMPY = b"\x93NUMPY\x01\0v\0" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (8,)}".ljust(118)
 INSIDE, UNPACKED = "code inside of other files was not judged: {}", "files were not unpacked: {}"
+DATA = "data"
 UNKNOWN = "a file of unknown content was not read: {}"
 
 
@@ -325,16 +333,31 @@ def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     return stream.getvalue()
 
 
+def wrapped(text: bytes | str) -> bytes:
+    text = text.encode() if isinstance(text, str) else text
+    return b"\n".join(text[at : at + 72] for at in range(0, len(text), 72))
+
+
+def tar() -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as file:
+        file.addfile(tarfile.TarInfo("empty"))
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
         pytest.param("demo/LICENSE", b"MIT\n" * 40, "", id="a text"),
         pytest.param("demo/latin.txt", "Gr\xfc\xdfe, grüezi".encode("latin-1"), "", id="an old text"),
-        pytest.param("demo/a.npy", NUMPY + bytes(range(8)), "", id="an array"),
-        pytest.param("demo/a.npz", packed(NUMPY + bytes(range(8))), "", id="arrays"),
+        pytest.param("demo/a.npy", NUMPY + bytes(range(8)), DATA, id="an array"),
+        pytest.param("demo/a.npz", packed(NUMPY + bytes(range(8))), DATA, id="arrays"),
         pytest.param("demo/a.csv.gz", gzip.compress(b"1,2\n" * 40), "", id="a packed text"),
-        pytest.param("demo/a.mo", b"\xde\x12\x04\x95" + bytes(40), "", id="translations"),
-        pytest.param("demo/a.png", b"\x89PNG\r\n\x1a\n" + bytes(40), "", id="an image"),
+        pytest.param("demo/a.mo", b"\xde\x12\x04\x95" + bytes(40), DATA, id="translations"),
+        pytest.param("demo/a.png", PNG + bytes(40) + b"IEND\xaeB`\x82", DATA, id="an image"),
+        pytest.param("demo/a.png", PNG + DISGUISED, UNKNOWN, id="behind the start of an image"),
+        pytest.param("demo/k.exe", b"MZ" + DISGUISED, UNKNOWN, id="behind two letters"),
+        pytest.param("demo/k.pyc", b"\xa7\r\r\n" + bytes(12) + DISGUISED, DATA, id="compiled Python"),
         pytest.param("demo/a.py", b"TARGET = '.version and .target sm_90'\n", "", id="words of PTX"),
         pytest.param("demo/flag", b"\0\1\2", "", id="a few bytes"),
         pytest.param("demo/k.h", OTHER, INSIDE, id="a fatbin as a header"),
@@ -352,7 +375,7 @@ def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
         pytest.param("demo/k.gz", gzip.compress(b"1,2\n" * 40)[:-9], UNPACKED, id="cut off"),
         pytest.param("demo/k.gz", gzip.compress(b"a") + OTHER[1:], UNPACKED, id="with something behind it"),
         pytest.param("demo/k.bin", zlib.compress(OTHER, wbits=-15), UNKNOWN, id="without a header"),
-        pytest.param("demo/k.bin", bytes(each ^ 90 for each in OTHER), UNKNOWN, id="disguised"),
+        pytest.param("demo/k.bin", DISGUISED, UNKNOWN, id="disguised"),
         pytest.param("demo/x.bin", LTO_IR, UNKNOWN, id="LTO-IR"),
         pytest.param("demo/libdevice.bc", b"BC\xc0\xde" + bytes(40), INSIDE, id="bitcode"),
         pytest.param("demo/k.inl", TEXT, INSIDE, id="PTX"),
@@ -383,8 +406,52 @@ def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
         pytest.param("demo/k.py", b"K = '%s'\n" % base64.b64encode(MUCH), UNKNOWN, id="anything as base64"),
         pytest.param("demo/k.py", b"K = %r\n" % zlib.compress(MUCH), UNKNOWN, id="packed with escapes"),
         pytest.param(
-            "demo/k.htm", b"<img src='%s'>" % base64.b64encode(b"GIF8" + MUCH), "", id="an image as base64"
+            "demo/k.htm",
+            b"<img src='%s'>" % base64.b64encode(b"GIF8" + MUCH + b";"),
+            DATA,
+            id="an image as base64",
         ),
+        *(
+            pytest.param("demo/k.py", b'K = """%s"""' % wrapped(written(MUCH)), UNKNOWN, id=name)
+            for name, written in {
+                "lines of base64": base64.b64encode,
+                "of base85": base64.b85encode,
+                "of Adobe's": base64.a85encode,
+                "of base32": base64.b32encode,
+                "of hexadecimal digits": bytes.hex,
+                "of numbers": lambda data: b"".join(b"0x%02x, " % each for each in data),
+                "of escapes": lambda data: b"".join(b"\\x%02x" % each for each in data),
+            }.items()
+        ),
+        pytest.param(
+            "demo/k.csv", wrapped(b",".join(b"%d" % each for each in range(3000))), "", id="a table"
+        ),
+        pytest.param("demo/k.txt", wrapped(b"/usr/lib/python3/dist-packages/demo/" * 90), "", id="paths"),
+        pytest.param("demo/k.a", archive({"k": DISGUISED}), UNKNOWN, id="in an archive"),
+        pytest.param(
+            "demo/k.a",
+            archive({"k": archive({"k": gzip.compress(OTHER)})}),
+            INSIDE,
+            id="packed, in two archives",
+        ),
+        pytest.param("demo/k.a", archive({"k": with_ident(elf(), 16, 1)}), "", id="an archive of objects"),
+        pytest.param("demo/k.tar", tar() + DISGUISED, UNPACKED, id="behind an archive"),
+        pytest.param(
+            "demo/k.gz",
+            b"\x1f\x8b\x08\x04" + gzip.compress(b"1,2\n" * 40)[4:],
+            UNPACKED,
+            id="beside its name",
+        ),
+        pytest.param(
+            "demo/k.zst",
+            zstandard.compress(b"1,2\n" * 40) + b"P*M\x18" + MUCH,
+            UNPACKED,
+            id="in a frame that is skipped",
+        ),
+        pytest.param(
+            "demo/k.zip", packed(NUMPY)[:-22] + MUCH + packed(NUMPY)[-22:], UNPACKED, id="between the members"
+        ),
+        pytest.param("demo/k.so", elf() + DISGUISED, UNKNOWN, id="behind the end of a library"),
         pytest.param("demo/k.js", b"f(x);" * 400, "", id="code in one line"),
         pytest.param("demo/k.txt", TEXT.decode().encode("utf-16"), INSIDE, id="PTX in UTF-16"),
         pytest.param("demo/k.txt", ("a text " * 400).encode("utf-16"), "", id="a text in UTF-16"),
@@ -398,11 +465,13 @@ def test_code_is_not_as_declared_beside_a_file_that_may_have_more(
 ) -> None:
     path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), file: content})
     report = audit([path], expectation=Expectation(cubins=(Arch(8, 0),))).wheels[0]
-    declared = " as declared" * (not reason)
-    assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
-        f"fatbin containers{declared}: 1 of sm_80, no PTX"
-    ]
     name = file.rpartition("/")[2]
+    declared, end = (" as declared", NOT_READ) if reason in ("", DATA) else ("", "")
+    if reason == DATA:
+        reason, end = "", f"; packed data in binaries and 1 other file ({name}) was not read"
+    assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
+        f"fatbin containers{declared}: 1 of sm_80, no PTX{end}"
+    ]
     expected = [f"all that was read is as declared, but {reason.format(name)}"] if reason else []
     assert [p.text for p in report.withheld if p.topic == "GPU code"] == expected
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary.elf import header
+from gpuforge.binary.elf.file import version_hash
 from gpuforge.binary.elf.header import PT_LOAD, Header, Segment, read_header
 from gpuforge.binary.elf.reader import front, outline
 from gpuforge.binary.elf.reader import read as read_elf
@@ -213,3 +214,17 @@ def test_a_window_has_what_was_kept(data: bytes, kept: list[tuple[int, int, int,
         for stop in range(start + 1, len(data) + 1):
             if window.has(start, stop):
                 assert window.read(start, stop - start) == data[start:stop]
+
+
+def test_glibc_compares_the_hash_of_a_version_first() -> None:
+    data = sample(versions={"libc.so.6": ["GLIBC_2.17"]})
+    assert version_hash("GLIBC_2.2.5") == 0x09691A75
+    with pytest.raises(MalformedError, match=r"GLIBC_2\.17 has the hash of another name"):
+        read(data.replace(struct.pack("<I", version_hash("GLIBC_2.17")), bytes(4)))
+
+
+@pytest.mark.parametrize("place", [6, 20])
+def test_glibc_takes_one_version_of_elf(place: int) -> None:
+    data = sample()
+    with pytest.raises(MalformedError, match="glibc takes only 1"):
+        read(data[:place] + b"\2" + data[place + 1 :])

@@ -14,8 +14,10 @@ import re
 import tarfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from math import log2
 from typing import Literal, Protocol
 
 from gpuforge.audit.model import Contents
@@ -25,11 +27,13 @@ from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import BROKEN
 
 _LEAST = 16  # bytes; nothing that a machine runs is smaller, even if it is packed
+_LEAST_INSIDE = 256  # bytes of data in a text
 _MOST = 128 << 20  # bytes that are read of all these files of a wheel
 UNPACKED = 32 << 20  # bytes of one packed file
 _DEEPEST = 4  # packed files in each other
 _LZMA_MEMORY = 128 << 20  # bytes of its dictionary; a header may demand 4 GB
 _ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01")
+_RELOCATABLE = re.compile(rb"\x7fELF.{12}(?:\x01\x00|\x00\x01)", re.DOTALL)
 _BITCODE = b"BC\xc0\xde"  # LLVM's, also for GPUs
 # How texts write the beginning of a fatbin and that of an ELF file, in lower case and without the bytes of _BETWEEN: in
 # strings with escapes, as numbers, in hexadecimal digits and in base64.
@@ -41,17 +45,34 @@ _WRITTEN = (
 _LOWER = bytes(range(256)).lower()
 _BETWEEN = b" \t\r\n,'\"\\"
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
-_LONG = 1000  # characters of a line that may be data in letters or escapes
+_LONG = 1000  # characters of a line that may be data in letters
 _LETTERS = re.compile(rb"[\w+/-]{1000,}={0,2}")
+# Texts are looked at in samples: data in letters, digits or escapes that is longer than a step is in one of them.
+_STEP, _SAMPLE = 1024, 512
+_WORD = re.compile(rb"\S{40,}")  # no text for people has only such words
+_HEX = b"0123456789abcdefABCDEFxX"
+_NUMBERS = re.compile(rb"\b(?:0[xX][0-9a-fA-F]{1,16}|[1-9]\d{0,18}|0)\b")
+_DIGITS = re.compile(rb"[0-9a-fA-F]{32,}")
+_BASE32 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567="
+# Bits for each character: of 31 wheels no code, prose or list of names has more than 5.5; base64 of packed data has 5.9
+_BITS = 5.7
 # Formats of data by their first bytes, as in https://github.com/file/file/tree/master/magic/Magdir
 _DATA = (
-    b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"OggS", b"fLaC", b"ID3", b"II*\0", b"MM\0*", b"\0\0\1\0",
+    b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"OggS", b"fLaC", b"II*\0", b"MM\0*", b"\0\0\1\0",
     b"\x93NUMPY", b"\x89HDF\r\n", b"MATLAB 5.0", b"SR\0\4", b"SIMPLE  =", b"CDF\1", b"CDF\2", b"CDF\5", b"PAR1",
     b"ARROW1", b"SQLite format 3", b"TZif", b"\xde\x12\x04\x95", b"\x95\x04\x12\xde", b"%PDF",
     b"\0\1\0\0\0", b"OTTO", b"ttcf", b"wOFF", b"wOF2",
     # code that Linux does not load: for Windows, macOS, WebAssembly, and SPIR-V and DXIL, which the audit names
     b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"\3\2\x23\7", b"DXBC",
 )  # fmt: skip
+# Their last bytes, before line breaks and padding
+_ENDS = {
+    b"\x89PNG": b"IEND\xaeB`\x82", b"\xff\xd8\xff": b"\xff\xd9", b"GIF8": b";", b"%PDF": b"%%EOF", b"PAR1": b"PAR1",
+    b"ARROW1": b"ARROW1",
+}  # fmt: skip
+_MORE = 0b10100  # gzip: FEXTRA, FCOMMENT (RFC 1952)
+_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")  # zstd: a frame that readers skip (RFC 8878)
+_BETWEEN_MEMBERS = 64  # bytes of a zip file beside a member's content and names
 
 
 class _Inflater(Protocol):
@@ -67,6 +88,7 @@ class Reader:
         self._left = _MOST
         self._code: dict[str, Literal["ELF", "GPU code"]] = {}
         self._unknown: list[str] = []
+        self._data: list[str] = []
         self._unpackable: list[str] = []
 
     def fits(self, size: int) -> bool:
@@ -79,9 +101,11 @@ class Reader:
             self._unknown.append(file)
             return
         self._left -= len(data)
+        linked = data.startswith(ar.MAGIC)  # the GPU code in its objects was found when they were read
         try:
             for part, packed in parts(data, self._budget):
-                self._judge(file, part, packed=packed)
+                if not (linked and _RELOCATABLE.match(part)):
+                    self._judge(file, part, packed=packed)
         except MalformedError:
             self._unpackable.append(file)
 
@@ -92,7 +116,8 @@ class Reader:
     def contents(self) -> Contents:
         """Return what was found."""
         return Contents(
-            self._code, tuple(dict.fromkeys(self._unknown)), tuple(dict.fromkeys(self._unpackable))
+            self._code,
+            *(tuple(dict.fromkeys(each)) for each in (self._unknown, self._unpackable, self._data)),
         )
 
     def _judge(self, file: str, data: bytes, *, packed: bool) -> None:
@@ -102,31 +127,83 @@ class Reader:
             with suppress(UnicodeDecodeError):
                 data = data.decode("utf-16").encode()
         if _is_text(data):
-            plain = data.translate(_LOWER, _BETWEEN)
-            if ptx.occurs(data) or any(find(plain, word) >= 0 for word in _WRITTEN):
-                self._code.setdefault(file, "GPU code")
-            for line in _long_lines(data):
-                self._judge_written(file, line)
+            self._judge_text(file, data)
         elif find(data, b"\x7fELF") >= 0 and _ELF.search(data):
             self._code[file] = "ELF"
         elif find(data, fatbin.START) >= 0 or ptx.occurs(data) or data.startswith(_BITCODE):
             self._code.setdefault(file, "GPU code")
-        elif not (packed or data.startswith(_DATA) or (file.endswith(".pyc") and data[2:4] == b"\r\n")):
-            self._unknown.append(file)
+        elif not packed:
+            is_data = _is_data(data) or (file.endswith(".pyc") and data[2:4] == b"\r\n")
+            (self._data if is_data else self._unknown).append(file)
 
-    def _judge_written(self, file: str, line: bytes) -> None:
-        """Judge the data that a line of a text has in base64 or hexadecimal digits; escapes are of unknown content."""
-        if line.count(b"\\x") * 8 > len(line):
+    def _judge_text(self, file: str, data: bytes) -> None:
+        """Judge a text and the data that it has in letters, digits or escapes."""
+        plain = data.translate(_LOWER, _BETWEEN)
+        if ptx.occurs(data) or any(find(plain, word) >= 0 for word in _WRITTEN):
+            self._code.setdefault(file, "GPU code")
+        for line in _long_lines(data):
+            for written in _LETTERS.findall(line):
+                self._judge_inside(file, _of_letters(written))
+                data = data.replace(written, b"")
+        if file.endswith(".dist-info/RECORD"):  # which has hashes
+            return
+        kinds = {_kind_of_sample(data[at : at + _SAMPLE]) for at in range(0, len(data), _STEP)}
+        if "letters" in kinds:
             self._unknown.append(file)
-        for written in _LETTERS.findall(line):
-            try:
-                content = bytes.fromhex(written.decode())
-            except ValueError:
-                digits = written.rstrip(b"=").translate(_URL_SAFE)
-                content = base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + b"==")
-            self._budget.spend("bytes", len(content))
-            for part, packed in parts(content, self._budget):
-                self._judge(file, part, packed=packed)
+        if "digits" in kinds:
+            self._judge_inside(file, b"".join(map(_of_letters, _DIGITS.findall(data))))
+            numbers = [int(number, 0) for number in _NUMBERS.findall(data)]
+            values = [number for number in numbers if number < 256]
+            if len(values) * 10 > len(numbers) * 9:  # else it is a table of other numbers
+                self._judge_inside(file, bytes(values))
+
+    def _judge_inside(self, file: str, content: bytes) -> None:
+        if len(content) < _LEAST_INSIDE:
+            return
+        self._budget.spend("bytes", len(content))
+        for part, packed in parts(content, self._budget):
+            self._judge(file, part, packed=packed)
+
+
+def _is_data(data: bytes) -> bool:
+    """Return whether bytes are data of a known format, by their first and last bytes and the sizes in their headers."""
+    if data.startswith(b"MZ"):
+        at = int.from_bytes(data[0x3C:0x40], "little")
+        return data[at : at + 4] == b"PE\0\0"
+    if data.startswith(b"RIFF"):
+        return int.from_bytes(data[4:8], "little") + 8 == len(data)
+    end = next((end for start, end in _ENDS.items() if data.startswith(start)), b"")
+    return data.startswith(_DATA) and data.rstrip(b"\r\n\0").endswith(end)
+
+
+def _of_letters(written: bytes) -> bytes:
+    """Return the content of hexadecimal digits or of base64."""
+    try:
+        return bytes.fromhex(written.decode())
+    except ValueError:
+        digits = written.rstrip(b"=").translate(_URL_SAFE)
+        return base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + b"==")
+
+
+def _kind_of_sample(text: bytes) -> Literal["", "letters", "digits"]:
+    """Return how a part of a text may have data in it: in letters or escapes, which are not read, or in digits."""
+    if len(text) < _SAMPLE:
+        return ""
+    if text.count(b"\\") * 6 > len(text):
+        return "letters"
+    digits = text.translate(None, _BETWEEN)
+    if len(digits) * 2 > len(text) and len(digits.translate(None, _HEX)) * 20 < len(digits):
+        return "digits"
+    if text.count(b" ") * 6 > len(text) or sum(map(len, _WORD.findall(text))) * 4 < 3 * len(text):
+        return ""
+    if not digits.translate(None, _BASE32) or _bits(digits) > _BITS:
+        return "letters"
+    return ""
+
+
+def _bits(text: bytes) -> float:
+    """Return the entropy of a text, in bits for each character."""
+    return -sum(count / len(text) * log2(count / len(text)) for count in Counter(text).values())
 
 
 def parts(data: bytes, budget: Budget, depth: int = 0) -> Iterator[tuple[bytes, bool]]:
@@ -178,6 +255,8 @@ def _is_text(data: bytes) -> bool:
 def _unpacker(data: bytes) -> Callable[[bytes], Iterator[bytes]] | None:
     if data.startswith(b"PK\3\4"):
         return _zip
+    if data.startswith(ar.MAGIC):
+        return _ar
     if data[257:262] == b"ustar":
         return _tar
     if data.startswith(b"\x28\xb5\x2f\xfd"):
@@ -188,7 +267,9 @@ def _unpacker(data: bytes) -> Callable[[bytes], Iterator[bytes]] | None:
 def _inflater(data: bytes) -> _Inflater | None:
     if data.startswith(b"\x1f\x8b"):
         return zlib.decompressobj(31)
-    if data[:1] == b"\x78" and int.from_bytes(data[:2], "big") % 31 == 0:  # RFC 1950, FCHECK
+    if data.startswith((b"x\x01", b"x\x9c", b"x\xda")) or (
+        data.startswith(b"x^") and not _is_text(data)
+    ):  # RFC 1950
         return zlib.decompressobj()
     if data.startswith(b"BZh"):
         return bz2.BZ2Decompressor()
@@ -200,6 +281,8 @@ def _stream(data: bytes) -> Iterator[bytes]:
     """Yield the content of each stream; raises the errors of its library, and MalformedError if it is too large."""
     left = data
     while inflater := _inflater(left):
+        if left.startswith(b"\x1f\x8b") and left[3] & _MORE:
+            raise MalformedError.of("its header has more than a name")
         yield inflater.decompress(left, UNPACKED)
         left = getattr(inflater, "unused_data", b"")
         if not getattr(inflater, "eof", True):
@@ -211,6 +294,8 @@ def _stream(data: bytes) -> Iterator[bytes]:
 def _zstd(data: bytes) -> Iterator[bytes]:
     import zstandard  # noqa: PLC0415  few wheels have such files
 
+    if _SKIPPED.search(data):
+        raise MalformedError.of("readers skip a part of it")
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
             yield _bounded(stream.read(UNPACKED + 1))
@@ -218,8 +303,16 @@ def _zstd(data: bytes) -> Iterator[bytes]:
         raise MalformedError.of(str(error)) from error
 
 
+def _ar(data: bytes) -> Iterator[bytes]:
+    yield from (member.data for member in ar.members(data) if member.data)
+
+
 def _zip(data: bytes) -> Iterator[bytes]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        known = sum(i.compress_size + 2 * (len(i.filename.encode()) + len(i.extra)) for i in members)
+        if len(data) - known - 22 > (30 + 46 + _BETWEEN_MEMBERS) * len(members) + _LONG:
+            raise MalformedError.of("something is between its members")
         for info in archive.infolist():
             with archive.open(info) as member:
                 yield _bounded(member.read(UNPACKED + 1))
@@ -230,6 +323,8 @@ def _tar(data: bytes) -> Iterator[bytes]:
         for info in archive:
             if member := archive.extractfile(info):
                 yield _bounded(member.read(UNPACKED + 1))
+        if data[archive.offset :].strip(b"\0"):
+            raise MalformedError.of("something follows its end")
 
 
 def _bounded(content: bytes) -> bytes:

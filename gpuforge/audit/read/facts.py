@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpuforge.audit.read.wheel import OpenWheel
     from gpuforge.wheel.archive import Member
 
+_LEAST = 16  # bytes behind the end of an object that may be code
 _MOST = 200  # members of a kind of refusal that are named
 
 
@@ -103,7 +104,14 @@ def _contents(wheel: OpenWheel, reader: contents.Reader, scanned: Sequence[Scann
     for each in scanned:
         if each.hidden:
             reader.add_code(each.file)
-        elif not (each.object or each.containers or each.problem or each.file.endswith(".vmfb")):
+        elif each.object and each.object.behind > _LEAST:
+            reader.add(each.file, None)
+        elif not (
+            each.object
+            or each.problem
+            or (each.containers and not each.is_archive)
+            or each.file.endswith(".vmfb")
+        ):
             reader.add(each.file, _content(wheel, reader, members[each.file]))
     return reader.contents()
 

@@ -30,6 +30,7 @@ class Scanned(NamedTuple):
     containers: tuple[FatbinContainer, ...] = ()
     problem: str = ""
     hidden: bool = False  # it has PTX that is in no constant, so that it is not in `containers`
+    is_archive: bool = False  # of `ar`
     corrupt: bool = False  # it could not even be unpacked
 
 
@@ -74,7 +75,12 @@ def _scan(archive: Archive, member: Member, wheel: str, sought: Patterns) -> Sca
             return Scanned(member.name, containers=(found,))
         if member.name.endswith(".vmfb"):
             return Scanned(member.name, containers=ptx.embedded(archive.data(member)))
-        return Scanned(member.name, containers=tuple(scanner.containers), hidden=bool(scanner.texts))
+        return Scanned(
+            member.name,
+            containers=tuple(scanner.containers),
+            hidden=bool(scanner.texts),
+            is_archive=head.startswith(ar.MAGIC),
+        )
     for _ in range(_PASSES):
         try:
             found_object = read(window, sought, wheel=wheel, file=member.name)

@@ -135,23 +135,40 @@ def lines(comment: bytes) -> tuple[str, ...]:
     )
 
 
-_NT_GNU_BUILD_ID = 3
+_NT_GNU_BUILD_ID, _NT_GNU_ABI_TAG = 3, 1
+_SYSTEMS = {0: "Linux", 1: "Hurd", 2: "Solaris", 3: "FreeBSD"}
 _X86_ISA_1_NEEDED = 0xC0008002
 _LONGEST_NOTES, _LONGEST_PROPERTIES = 1 << 16, 1 << 12  # bytes of a segment
 
 
 def build_id(file: ElfFile) -> str:
     """Return the build ID in hexadecimal, "" without one. Raises MalformedError and MissedError."""
+    return next((content.hex() for kind, content in _gnu_notes(file) if kind == _NT_GNU_BUILD_ID), "")
+
+
+def system(file: ElfFile) -> str:
+    """Return the system that a file demands in its ABI note, "Linux 4.11.0"; "" without one.
+
+    glibc ignores a library for another system, and until 2.36 one for a newer kernel (elf/dl-load.c, open_verify).
+    """
+    fields = layout(file.header.order + "4I")
+    for kind, content in _gnu_notes(file):
+        if kind == _NT_GNU_ABI_TAG and len(content) == fields.size:
+            number, *release = fields.unpack(content)
+            return f"{_SYSTEMS.get(number, 'another system')} {'.'.join(map(str, release))}"
+    return ""
+
+
+def _gnu_notes(file: ElfFile) -> Iterator[tuple[int, bytes]]:
     fields = layout(file.header.order + "III")
     for notes in _notes(file, _LONGEST_NOTES):
         position = 0
         while position + 12 <= len(notes):
             name, size, kind = fields.unpack_from(notes, position)
             start = position + 12 + (name + 3) // 4 * 4
-            if kind == _NT_GNU_BUILD_ID and notes[position + 12 : position + 16] == b"GNU\0":
-                return notes[start : start + size].hex()
+            if notes[position + 12 : position + 16] == b"GNU\0":
+                yield kind, notes[start : start + size]
             position = start + (size + 3) // 4 * 4
-    return ""
 
 
 def isa(file: ElfFile) -> str:
@@ -183,26 +200,42 @@ def version_needs(file: ElfFile) -> Iterator[VersionNeed]:
         yield VersionNeed(library, tuple(name for _, name in versions))
 
 
-def libraries_of_versions(file: ElfFile) -> dict[int, str]:
-    """Return the library of each version that a file needs, by its number in DT_VERSYM. Raises the same errors."""
-    return {number: library for library, versions in _needs(file) for number, _ in versions}
+def needed_versions(file: ElfFile) -> dict[int, tuple[str, str]]:
+    """Return each version that a file needs, after its library, by its number in DT_VERSYM. Raises the same errors."""
+    return {number: (library, name) for library, versions in _needs(file) for number, name in versions}
 
 
-def defined_versions(file: ElfFile) -> tuple[str, ...]:
-    """Return the versions that a file defines; empty if its symbols have none. Raises the same errors."""
+def defined_versions(file: ElfFile) -> dict[int, str]:
+    """Return the versions that a file defines by their numbers; empty without any. Raises the same errors."""
     window, strings = file.window, file.dynamic.strings
     if DT_VERDEF not in file.dynamic.values:
-        return ()
-    place, names = file.dynamic.place(DT_VERDEF), []
+        return {}
+    place, names = file.dynamic.place(DT_VERDEF), dict[int, str]()
     row, part = layout(file.header.order + "HHHHIII"), layout(file.header.order + "II")
     for _ in range(window.size // 20):
-        *_, first, following = row.unpack(window.read(place, row.size))
+        _, _, number, _, hashed, first, following = row.unpack(window.read(place, row.size))
         window.budget.spend("entries", 1)
-        names.append(strings.text(part.unpack(window.read(place + first, part.size))[0]))
+        names[number] = strings.text(part.unpack(window.read(place + first, part.size))[0])
+        _check_hash(names[number], hashed)
         if not following:
             break
         place += following
-    return tuple(names)
+    return names
+
+
+def version_hash(name: str) -> int:
+    """Return the hash of a symbol version (gABI, "Hash Table")."""
+    value = 0
+    for byte in name.encode():
+        value = (value << 4) + byte
+        value = (value ^ (value >> 24 & 0xF0)) & 0x0FFFFFFF
+    return value
+
+
+def _check_hash(version: str, hashed: int) -> None:
+    """Raise MalformedError for a version with the hash of another name: glibc compares hashes first."""
+    if version_hash(version) != hashed:
+        raise MalformedError.of(f"the symbol version {version:.80} has the hash of another name")
 
 
 def _needs(file: ElfFile) -> Iterator[tuple[str, list[tuple[int, str]]]]:
@@ -220,10 +253,11 @@ def _needs(file: ElfFile) -> Iterator[tuple[str, list[tuple[int, str]]]]:
         if left < 0:
             raise MalformedError.of("it needs more symbol versions than fit into it")
         for _ in range(count):
-            _, _, number, name, step = part.unpack(window.read(position, 16))
+            hashed, _, number, name, step = part.unpack(window.read(position, 16))
             names.append((number, strings.text(name)))
             if len(names[-1][1]) > _LONGEST_VERSION:
                 raise MalformedError.of(f"a symbol version of {len(names[-1][1])} characters")
+            _check_hash(names[-1][1], hashed)
             if not step:
                 break
             position += step

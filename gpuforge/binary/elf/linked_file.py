@@ -56,7 +56,7 @@ _POINTERS = {
 }  # fmt: skip
 
 SENTENCES = {
-    "page": "{0} has address {address:#x} and offset {offset:#x}, which differ modulo the page size",
+    "page": "{0} has address {address:#x} and offset {offset:#x}, which differ modulo its alignment",
     "end": "{0} ends at byte {end}, past the end of the file",
     "size": "{0} is larger in the file than in memory",
     "order": "{0} lies at a lower address than the one before it",
@@ -97,7 +97,7 @@ def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
 
 
 def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
-    if (load.address - load.offset) % _PAGE:
+    if (load.address - load.offset) % max(load.align, _PAGE):
         return _load(index, "page", address=load.address, offset=load.offset)
     if load.offset + load.size > size:
         return _load(index, "end", end=load.offset + load.size)

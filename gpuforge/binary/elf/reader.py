@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from gpuforge.binary import cubin
 from gpuforge.binary.elf import linked_file, symbols
-from gpuforge.binary.elf.file import ElfFile, build_id, isa, version_needs
+from gpuforge.binary.elf.file import ElfFile, build_id, isa, system, version_needs
 from gpuforge.binary.elf.header import (
     DT_GNU_HASH,
     DT_HASH,
@@ -76,6 +76,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         page=header.page,
         relro=header.segment(PT_GNU_RELRO) is not None,
         isa=isa(elf),
+        system=system(elf),
         build_id=build_id(elf),
         comment=elf.comment,
         sections=elf.sections,
@@ -92,7 +93,15 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         order=header.order,
         os_abi=header.os_abi,
         abi_version=header.abi_version,
+        behind=max(0, elf.window.size - _end(elf)),
     )
+
+
+def _end(elf: ElfFile) -> int:
+    """Return the offset behind all segments and sections, and the table of sections."""
+    header = elf.header
+    segments, sections = ([s.offset + s.size for s in parts] for parts in (header.segments, elf.sections))
+    return max(header.section_offset + header.section_size * header.section_count, 0, *segments, *sections)
 
 
 _SLACK = 1 << 16  # bytes kept around a range that is used

@@ -19,7 +19,8 @@ from gpuforge.binary.elf.file import (
     SHT_PROGBITS,
     ElfFile,
     defined_versions,
-    libraries_of_versions,
+    needed_versions,
+    version_hash,
 )
 from gpuforge.binary.elf.header import (
     DF_STATIC_TLS,
@@ -256,26 +257,37 @@ def bindings(file: ElfFile) -> Bindings | None:
         return None
     try:
         count = place[1] // _layout(file.header).size
-        first, exports = _hashes(file, count) if DT_GNU_HASH in file.dynamic.values else (count, b"")
+        first, hashes = _hashes(file, count) if DT_GNU_HASH in file.dynamic.values else (count, array("I"))
         if first > _MOST_IMPORTS:
             return None
         size = first * _layout(file.header).size
         table = file.window.read(place[0], size)
-        numbers = _version_numbers(file, first)
-        libraries = libraries_of_versions(file)
-        versions = defined_versions(file)
+        versions, needed = defined_versions(file), needed_versions(file)
+        numbers = _version_numbers(file, count if versions else first)
     except MissedError:  # another pass takes too long
         return None
     rows = list(_layout(file.header).iter_unpack(table))
     undefined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_GLOBAL and not section]
     imports: dict[str, list[str]] = {}
     for number, name in zip(undefined, _names(file, rows, undefined), strict=True):
-        library = libraries.get(numbers[number] & 0x7FFF, "") if numbers else ""
-        imports.setdefault(library, []).append(name)
-    if not exports:
+        library, version = needed.get(numbers[number] & 0x7FFF, ("", "")) if numbers else ("", "")
+        imports.setdefault(library, []).append(f"{name}@{version}" if version else name)
+    defined: Sequence[int] = range(first, count)
+    values = file.dynamic.values
+    if (DT_SYMTAB in values) is values.keys().isdisjoint({DT_HASH, DT_GNU_HASH}):
+        defined = []  # the dynamic linker finds none of them
+    elif not hashes:
         defined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 != _STB_LOCAL and section]
-        exports = array("I", (gnu_hash(name) | 1 for name in _names(file, rows, defined))).tobytes()
-    return Bindings({library: tuple(names) for library, names in imports.items()}, exports, versions)
+        hashes = array("I", (gnu_hash(name) | 1 for name in _names(file, rows, defined)))
+    hashes = hashes[: len(defined)]
+    if versions and numbers:
+        at = {number: version_hash(version) if number > 1 else 0 for number, version in versions.items()}
+        of_symbols = (at.get(numbers[n] & 0x7FFF, 0) for n in defined)
+        hashes += array(
+            "I", [hash_at(name, version) for name, version in zip(hashes, of_symbols, strict=True)]
+        )
+    exports = hashes.tobytes()
+    return Bindings({lib: tuple(names) for lib, names in imports.items()}, exports, tuple(versions.values()))
 
 
 def _names(file: ElfFile, rows: Sequence[tuple[int, int, int]], numbers: Sequence[int]) -> list[str]:
@@ -290,14 +302,28 @@ def gnu_hash(name: str) -> int:
     return value
 
 
-def _hashes(file: ElfFile, count: int) -> tuple[int, bytes]:
-    """Return the number of the first symbol in DT_GNU_HASH, and the hashes of it and all that follow."""
+def hash_at(name: int, version: int) -> int:
+    """Return a hash of a symbol at a version; 0 is the base version, which glibc takes for any."""
+    return (name + version * 0x9E3779B1) << 1 & 0xFFFFFFFE
+
+
+def _hashes(file: ElfFile, count: int) -> "tuple[int, array[int]]":
+    """Return the number of the first symbol in DT_GNU_HASH, and the hashes of it and all that follow.
+
+    Each bucket that is used has one end in the chain.
+    """
     window, start = file.window, file.dynamic.place(DT_GNU_HASH)
     buckets, first, blooms, _ = layout(file.header.order + "4I").unpack(window.read(start, 16))
     if first >= count:
-        return count, b""
-    chain = window.read(start + 16 + blooms * (file.header.bits // 8) + 4 * buckets, 4 * (count - first))
-    return first, array("I", (each | 1 for each in _words(file.header, chain))).tobytes()
+        return count, array("I")
+    bits = blooms * (file.header.bits // 8)
+    table = window.read(start + 16, bits + 4 * (buckets + count - first))
+    places, chain = (
+        _words(file.header, part) for part in (table[bits : bits + 4 * buckets], table[bits + 4 * buckets :])
+    )
+    if len(places) - places.count(0) != sum(each & 1 for each in chain) or not any(table[:bits]):
+        raise MalformedError.of("its hash table (DT_GNU_HASH) does not lead to its symbols")
+    return first, array("I", (each | 1 for each in chain))
 
 
 def _version_numbers(file: ElfFile, count: int) -> "array[int]":
