@@ -4,7 +4,7 @@ System V gABI, chapters 4 and 5: https://gabi.xinuos.com
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -53,6 +53,7 @@ class Header(NamedTuple):
     flags: int = 0
     abi_version: int = 0
     os_abi: int = 0
+    versions: Collection[int] = (1,)  # in e_ident and e_version
 
     def segment(self, kind: int) -> Segment | None:
         """Return the segment of a type that counts if there are several.
@@ -90,15 +91,11 @@ def read_header(window: Window) -> Header:
     ident = window.read(0, 16)
     if ident[:4] != MAGIC or ident[4] not in (1, 2) or ident[5] not in (1, 2):
         raise MalformedError.of("its first 16 bytes are not an ELF header")
-    if ident[6] != 1:
-        raise MalformedError.of(f"its ELF header has the version {ident[6]}, and glibc takes only 1")
     bits, order = 32 * ident[4], "<>"[ident[5] - 1]
     fields = layout(order + ("HHIIIIIHHHHHH" if bits == 32 else "HHIQQQIHHHHHH"))
     (kind, machine, version, _, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, names) = (
         fields.unpack(window.read(16, fields.size))
     )
-    if version != 1 and machine != EM_CUDA:  # ptxas writes its own
-        raise MalformedError.of(f"it has the version {version}, and glibc takes only 1")
     segments = _segments(window, bits, order, phoff, phentsize, phnum)
     if shoff and (shnum == 0 or names == _EXTENDED):
         first = layout(order + ("20xII12x" if bits == 32 else "32xQI20x"))
@@ -117,7 +114,9 @@ def read_header(window: Window) -> Header:
         names,
         segments,
         flags,
-        *ident[8:6:-1],
+        ident[8],
+        ident[7],
+        frozenset((ident[6], version)),
     )
 
 

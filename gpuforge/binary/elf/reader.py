@@ -43,6 +43,8 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
     header = found.header
     if header.machine == EM_CUDA:  # the dynamic linker does not read it
         return cubin.read(found, wheel=wheel, file=file)
+    if header.versions != {1}:
+        raise MalformedError.of(f"its header has the version {max(header.versions)}, and glibc takes only 1")
     broken = linked_file.problems(found)
     try:
         return _linked(found, sought, wheel, file)._replace(broken=broken)
