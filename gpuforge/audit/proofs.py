@@ -24,7 +24,7 @@ from gpuforge.audit.link.requirement import Requirement, can_coexist, required_t
 from gpuforge.audit.model import Openings, WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.containers import as_declared, is_own, own_code
-from gpuforge.binary.facts import ElfObject, FatbinContainer
+from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cpython import CPython
 from gpuforge.cuda import libraries, sonames
@@ -338,21 +338,17 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         )
         return
     unsearched = [o.file for o in wheel.linked if not o.all_searched]
-    calling = [o.file for o in wheel.linked if _calls_dlopen(o)]
+    calling = [o.file for o in wheel.linked if "dlopen" in o.markers]
     but = [
         f"not all constants of {_files(unsearched)} were searched for names of libraries" * bool(unsearched),
-        f"what compiled code passes to dlopen was not followed: {_files(calling)}" * bool(calling),
+        f"what compiled code opens by dlopen or as Python was not followed: {_files(calling)}"
+        * bool(calling),
         f"tests and code that is made at run time were not followed: {_files(opened.aside)}"
         * bool(opened.aside),
         f"functions open what users name: {_files(opened.users)}" * bool(opened.users),
     ]
     end = "".join(f"; {each}" for each in but if each) + _unread(wheel)
     yield f"{brought.label}: the wheel loads no second copy of {known}{end}"
-
-
-def _calls_dlopen(binary: ElfObject) -> bool:
-    imports = binary.bindings.imports.values() if binary.bindings else ()
-    return any(not {"dlopen", "dlmopen"}.isdisjoint(names) for names in imports)
 
 
 def _copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[str]:

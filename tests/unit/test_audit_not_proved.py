@@ -493,6 +493,20 @@ HERE = "import ctypes, os\nhere = os.path.dirname(__file__)\n"
         ("import cffi\nn = 'lib'\nn += 'x.so.12'\ncffi.FFI().dlopen(n)\n", "?"),
         ("import ctypes, os\nctypes.CDLL(os.environ['X'])\n", "?"),
         ("import os\nos.environ['LD_PRELOAD'] = 'libx.so'\n", "?"),
+        ("x = 1\n", ""),  # begins as zlib does
+        ("import importlib\nc = importlib.import_module('ctypes')\n", "?"),
+        ("import sys\nc = sys.modules['ctypes']\n", "?"),
+        ("import sys\nc = sys.modules['cty' + 'pes']\n", "run time"),
+        ("import importlib\nc = importlib.import_module('cty' 'pes')\n", "run time"),
+        ("from importlib.machinery import ExtensionFileLoader as E\nE('x', 'libx.so').load_module()\n", "?"),
+        ("import cffi\ngetattr(cffi.FFI(), 'dl' + 'open')('libx.so')\n", "run time"),
+        ("exec('import cty' 'pes')\n", "run time"),
+        ("import re\nre.compile('x')\n", ""),
+        ("import pickle\npickle.loads(b'')\n", "run time"),
+        ("import os\nos.execv('/bin/x', ['x'])\n", "run time"),
+        ("# coding: rot13\nvzcbeg pglcrf\n", "?"),
+        ("import ctypes\nN = ['libm.so.6']\nN.extend(open('x'))\nfor n in N:\n    ctypes.CDLL(n)\n", "?"),
+        ("import ctypes\nn = ''\ndef f(): global n; n = input()\nf(); ctypes.CDLL(n or 'libm.so.6')\n", "?"),
     ],
 )
 def test_python_code_that_opens_more_than_is_known(tmp_path: Path, code: str, reason: str) -> None:
@@ -502,7 +516,10 @@ def test_python_code_that_opens_more_than_is_known(tmp_path: Path, code: str, re
     withheld = "".join(p.text for p in report.withheld if p.topic == "against")
     assert ("was not followed to a name: __init__.py" in withheld) == (reason == "?")
     assert ("code names other versions of them" in withheld) == (reason == "names")
-    assert bool(held) == (not withheld) == (reason in {"", "users"})
+    assert bool(held) == (not withheld) == (reason in {"", "users", "run time"})
+    assert ("code that is made at run time were not followed: __init__.py" in "".join(held)) == (
+        reason == "run time"
+    )
     assert ("functions open what users name: __init__.py" in "".join(held)) == (reason == "users")
 
 
@@ -514,6 +531,9 @@ def test_python_code_that_opens_more_than_is_known(tmp_path: Path, code: str, re
         ("demo.pth", b"import ctypes, os; ctypes.CDLL(os.environ['X'])\n", False),
         ("demo/code", b"import ctypes\nctypes.CDLL('libx.so')\n", False),
         ("demo/x.pyc", b"\xa7\r\r\n" + bytes(12) + b"\xe3CDLL", False),
+        ("demo/x.pkl", b"\x80\x04\x8c\x06ctypes\x8c\x04CDLL\x93.", False),
+        ("demo/x.so.py", b"import ctypes, os\nctypes.CDLL(os.environ['X'])\n", False),
+        ("demo/run", b"#!/bin/sh\nexport LD_PRELOAD=libx.so\n", False),
         ("demo-1.0.data/scripts/run", b"#!python\nimport ctypes, sys\nctypes.CDLL(sys.argv[1])\n", False),
     ],
 )
@@ -523,7 +543,8 @@ def test_files_that_python_runs(tmp_path: Path, file: str, content: bytes, follo
     )
 
 
-def test_an_auxiliary_library_is_loaded_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tag", [0x7FFFFFFD, 0x6FFFFEFC, 0x6FFFFEFB])  # DT_AUXILIARY, DT_AUDIT, DT_DEPAUDIT
+def test_an_auxiliary_library_is_loaded_too(tmp_path: Path, tag: int) -> None:
     for name, found in (("libm.so.6", False), ("libcublas.so.12", True)):
-        data = elf(filters=[name]).replace(struct.pack("<q", DT["filter"]), struct.pack("<q", 0x7FFFFFFD))
+        data = elf(filters=[name]).replace(struct.pack("<q", DT["filter"]), struct.pack("<q", tag))
         assert bool(proved("against", wheel(tmp_path, {MODULE: data}), against=OPENED)) == (not found)

@@ -32,7 +32,8 @@ _MOST = 128 << 20  # bytes that are read of all these files of a wheel
 UNPACKED = 32 << 20  # bytes of one packed file
 _DEEPEST = 4  # packed files in each other
 _LZMA_MEMORY = 128 << 20  # bytes of its dictionary; a header may demand 4 GB
-_ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01")
+# that the dynamic linker loads, and relocatable ones
+_ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01.{9}(?:[\x02\x03]\x00|\x00[\x02\x03])", re.DOTALL)
 _RELOCATABLE = re.compile(rb"\x7fELF.{12}(?:\x01\x00|\x00\x01)", re.DOTALL)
 _BITCODE = b"BC\xc0\xde"  # LLVM's, also for GPUs
 # How texts write the beginning of a fatbin and that of an ELF file, in lower case and without the bytes of _BETWEEN: in
@@ -52,7 +53,7 @@ _STEP, _SAMPLE = 1024, 512
 _WORD = re.compile(rb"\S{40,}")  # no text for people has only such words
 _HEX = b"0123456789abcdefABCDEFxX"
 _NUMBERS = re.compile(rb"\b(?:0[xX][0-9a-fA-F]{1,16}|[1-9]\d{0,18}|0)\b")
-_DIGITS = re.compile(rb"[0-9a-fA-F]{32,}")
+_DIGITS = re.compile(rb"(?<![\w.])[0-9a-fA-F]{32,}")
 _BASE32 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567="
 # Bits for each character: of 31 wheels no code, prose or list of names has more than 5.5; base64 of packed data has 5.9
 _BITS = 5.7

@@ -26,6 +26,7 @@ _TEXTS = frozenset(
 _PASSED_ON = frozenset(
     {"str", "fspath", "Path", "PurePath", "bytes", "encode", "sorted", "list", "tuple", "set", "iter"}
 )
+_CHANGING = frozenset({"append", "extend", "insert", "update", "add", "setdefault"})
 _SAME_END = frozenset({"abspath", "realpath", "expanduser", "resolve", "absolute", "as_posix", "joinpath"})
 _CAUGHT = frozenset({"OSError", "Exception", "BaseException", "EnvironmentError", "IOError"})
 _DEEPEST = 8  # variables and functions from a call to a value
@@ -90,15 +91,14 @@ class File:
         self.uses: dict[str, list[ast.Call]] = {}  # the last name of a function -> its calls
         self._in: dict[int, _Function | None] = {}  # the `id` of a node -> its function
         self._assigned: dict[tuple[int, str], list[ast.expr]] = {}  # the `id` of a function or 0, a variable
-        self._augmented = set[str]()
+        self._changed = set[str]()  # variables whose values are not only those that they are assigned
         self.nodes: list[ast.AST] = []
         stack: list[tuple[ast.AST, _Function | None]] = [(tree, None)]
         while stack:
             node, function = stack.pop()
             self.nodes.append(node)
             self._in[id(node)] = function
-            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                self._augmented.add(node.target.id)
+            self._changed |= _changed_names(node)
             for target, value in _assignments(node):
                 for name, part in _parts_for(target, value):
                     self._assigned.setdefault((id(function) if function else 0, name), []).append(part)
@@ -228,7 +228,7 @@ class File:
             found = self._assigned.get((0, name), [])
         for expression in (*found, *filter(None, given)):
             for value in self._values(expression, depth - 1):
-                yield value._replace(exact=value.exact and name not in self._augmented)
+                yield value._replace(exact=value.exact and name not in self._changed)
         if None in given or not (found or given):
             yield _UNKNOWN
 
@@ -316,6 +316,20 @@ class File:
                 return True
             child = above
         return False
+
+
+def _changed_names(node: ast.AST) -> set[str]:
+    """Return the variables that a statement changes otherwise than by assigning them in their own function."""
+    match node:
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return {name}
+        case ast.Global(names=names) | ast.Nonlocal(names=names):
+            return set(names)
+        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+            return {name}
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGING:
+            return {name}
+    return set()
 
 
 def _about(node: ast.expr) -> ast.expr | None:

@@ -16,21 +16,36 @@ from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.loading_code import of_tests
 from gpuforge.audit.read.opening_calls import File
 from gpuforge.audit.read.python_source import Parser, walk
+from gpuforge.binary.elf.header import MAGIC
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
 # Functions that open libraries, ways to them by other names, and the variable that lets the next process open some
 _MEANS = re.compile(
-    rb"\b(?:CDLL|PyDLL|cdll|pydll|LoadLibrary|LibraryLoader|dlopen|load_library)\b|load_nvidia_dynamic_lib|LD_PRELOAD"
-    rb"|import\s+_?ctypes\s+as|(?:getattr|vars)\(\s*_?ctypes|ctypes\.__dict__"
+    rb"\b(?:CDLL|PyDLL|cdll|pydll|LoadLibrary|LibraryLoader|dlopen|load_library\w*|load_extension|load_dynamic"
+    rb"|create_dynamic|ExtensionFileLoader)\b|load_nvidia_dynamic_lib|import\s+_?ctypes\s+as|(?:getattr|vars)\(\s*_?ctypes"
+    rb"|ctypes\.__dict__|[\"'](?:_?ctypes|cffi)[\"']|LD_PRELOAD|LD_AUDIT"
 )
 _MODULES = {"ctypes", "_ctypes", "cffi"}
 _OPENERS = {"CDLL", "PyDLL", "LoadLibrary", "dlopen"}
 _LOADERS = {"cdll", "pydll"}  # they open what is written behind them, too: cdll["libx.so"]
-_OTHERS = {"LibraryLoader", "load_library", "load_nvidia_dynamic_lib"}
+_OTHERS = {
+    "LibraryLoader", "load_library", "load_library_permanently", "load_nvidia_dynamic_lib", "load_extension",
+    "load_dynamic", "create_dynamic", "ExtensionFileLoader",
+}  # fmt: skip
+_VARIABLES = re.compile(rb"LD_PRELOAD|LD_AUDIT")
+# Code that is made at run time or read from data, modules by computed names, and programs that replace the process
 _COMPUTED = re.compile(
-    rb"\b(?:exec|eval|__import__|import_module|run_path|run_module|marshal\.loads)\(\s*(?![\s\"')])|\.modules\[\s*[\"']?\w*[\"']?\s*\+"
+    rb"\b(?:exec|eval|run_path|run_module|spec_from_file_location|SourceFileLoader|SourcelessFileLoader)\(|(?<!re\.)\bcompile\("
+    rb"|\b(?:__import__|import_module)\b(?!\(\s*[\"'][\w.]+[\"']\s*[,)])|\bmodules\[(?!\s*[\"'][\w.]+[\"']\s*\])|\bctypeslib\b"
+    rb"|\b(?:pickle|dill|cloudpickle|joblib|marshal|shelve)\.(?:loads?|open|Unpickler)\(|\bos\.(?:exec|posix_spawn)\w*\("
+    rb"|\xef\xbc[\xa1-\xba]|\xef\xbd[\x81-\x9a]|\xf0\x9d[\x90-\x9f]"  # letters that Python takes for those of ASCII
 )
+_REACHED = re.compile(rb"\bgetattr\(|\bvars\(|__dict__|\bglobals\(\)")  # beside an import of a means
+_ENCODING = re.compile(
+    rb"(?i)\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8|latin|iso-8859|us-ascii|ascii|cp125)[-\w]"
+)
+_COMPILED = re.compile(rb"__import__|import_module|\bexec|\beval|marshal")  # in compiled Python
 _TOKENS = 4_000_000  # that are parsed
 _SOURCES = (".py", ".pyw", ".pth")
 _SCRIPT = re.compile(r"[^/]+\.data/scripts/")
@@ -77,22 +92,27 @@ def of_wheel(archive: Archive) -> Openings:
     for member in archive.members:
         if not member.packed or member.size > contents.UNPACKED or _is_of_others(member):
             continue
+        if archive.head(member, 4) == MAGIC:
+            continue
         data = archive.data(member)
         if not (member.name.endswith(_SOURCES) or _SCRIPT.match(member.name)):
             unfollowed += [member.name] * _packs_python(data, archive)
+            computed += [member.name] * bool(data[2:4] == b"\r\n" and _COMPILED.search(data))
+        elif _ENCODING.match(data):
+            unfollowed.append(member.name)
         elif not _MEANS.search(data):
-            computed += [member.name] * bool(_COMPUTED.search(data))
+            computed += [member.name] * _makes_code(data)
         elif not (parsed := parser.parse(_code(member, data))) or not parsed.tree:
             # of another Python's syntax, or too large
             unfollowed.append(member.name)
         else:
             found = _Uses(parsed.tree)
             names |= dict.fromkeys(found.names, member.name)
-            if found.functions is None or b"LD_PRELOAD" in data:
+            if found.functions is None or _VARIABLES.search(data):
                 (tests if _is_example(member) else unfollowed).append(member.name)
             elif found.functions:
                 left[member.name] = found.functions
-            computed += [member.name] * bool(_COMPUTED.search(data))
+            computed += [member.name] * _makes_code(data)
     called = _called_elsewhere(archive, left)
     users = [file for file in left if file not in called]
     return Openings(names, (*unfollowed, *called), (*computed, *tests), tuple(users))
@@ -115,7 +135,11 @@ def _called_elsewhere(archive: Archive, left: Mapping[str, set[str]]) -> list[st
 
 def _is_of_others(member: Member) -> bool:
     """Return whether Python runs no code of a file, whatever it says: texts for people and for compilers."""
-    return member.name.endswith(_TEXTS) or ".dist-info/" in member.name or ".so" in member.name
+    return member.name.endswith(_TEXTS) or ".dist-info/" in member.name
+
+
+def _makes_code(data: bytes) -> bool:
+    return bool(_COMPUTED.search(data) or (_IMPORT.search(data) and _REACHED.search(data)))
 
 
 def _packs_python(data: bytes, archive: Archive) -> bool:
@@ -131,10 +155,11 @@ def _is_example(member: Member) -> bool:
 
 
 def _may_be_python(data: bytes) -> bool:
-    """Return whether bytes may be code: a text that imports a means, or compiled code that names one."""
-    if data.startswith(b"\x7fELF"):
+    """Return whether bytes may be code: a text that imports a means, a script, code that names one."""
+    if data.startswith(MAGIC):
         return False
-    return bool(_IMPORT.search(data)) or (data[2:4] == b"\r\n" and bool(_MEANS.search(data)))
+    named = data[2:4] == b"\r\n" or b"ctypes" in data or (data.startswith(b"#!") and _VARIABLES.search(data))
+    return bool(_IMPORT.search(data)) or bool(named and _MEANS.search(data))
 
 
 def _code(member: Member, data: bytes) -> bytes:
@@ -177,9 +202,11 @@ class _Uses:
     def _is_passed_on(self, node: ast.AST, modules: set[str]) -> bool:
         """Return whether a means is used other than by calling it: in a variable, by `getattr`, as `cdll.name`."""
         above = self._file.parents.get(id(node))
+        if isinstance(node, ast.Constant):  # import_module("ctypes"), sys.modules["ctypes"]
+            return isinstance(above, ast.Call | ast.Subscript) and node.value in _MODULES
         if isinstance(node, ast.ImportFrom):
-            of_means = (node.module or "").partition(".")[0] in _MODULES
-            return of_means and any(each.asname and each.name in _OPENERS | _LOADERS for each in node.names)
+            of_means = _OPENERS | _LOADERS if (node.module or "").partition(".")[0] in _MODULES else set()
+            return any(each.asname and each.name in of_means | _OTHERS for each in node.names)
         if isinstance(node, ast.Name) and node.id in modules and isinstance(above, ast.Call):
             return _last(above.func) in {
                 "getattr",

@@ -221,6 +221,7 @@ class StringTable:
 DT_NULL, DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 0, 1, 4, 5, 6, 10
 DT_SONAME, DT_RPATH, DT_RUNPATH, DT_GNU_HASH = 14, 15, 29, 0x6FFFFEF5
 DT_VERNEED, DT_FILTER, DT_AUXILIARY = 0x6FFFFFFE, 0x7FFFFFFF, 0x7FFFFFFD
+DT_AUDIT, DT_DEPAUDIT = 0x6FFFFEFC, 0x6FFFFEFB
 DT_VERSYM, DT_VERDEF = 0x6FFFFFF0, 0x6FFFFFFC
 DT_FLAGS, DF_STATIC_TLS = 30, 0x10
 DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
@@ -274,8 +275,10 @@ class Dynamic:
 
     @property
     def auxiliary(self) -> tuple[str, ...]:
-        """DT_AUXILIARY: libraries that glibc loads as those of DT_NEEDED if they are there."""
-        return tuple(self.strings.text(value) for tag, value in self.entries if tag == DT_AUXILIARY)
+        """DT_AUXILIARY and a program's auditors: libraries that glibc loads, too, if they are there."""
+        tags = (DT_AUXILIARY, DT_AUDIT, DT_DEPAUDIT)
+        texts = (self.strings.text(value) for tag, value in self.entries if tag in tags)
+        return tuple(name for text in texts for name in text.split(":"))
 
     @property
     def rpath(self) -> tuple[str, ...] | None:
