@@ -252,7 +252,7 @@ def _beside(
                 python=compiler.interpreter(cell, at),
                 kernels=ActionInput(own.action, "declared") if own else None,
                 beside=requirement,
-                extras=trial.extras(context.file, cell),
+                extras=trial.extras(context.file.manifest, cell),
                 indexes=indexes_of(context.file.manifest, cell.toolkit),
             ),
             at,

@@ -131,7 +131,7 @@ def _with_cells(
 
 def _files(file: ManifestFile, cells: Sequence[Cell]) -> dict[Point, ManifestFile]:
     """Return the manifest at each point of its axes, also of cells that are not chosen; empty without axes."""
-    every = matrix(file, cells[0].machine) if file.manifest.axes and cells else ()
+    every = matrix(file.manifest, cells[0].machine) if file.manifest.axes and cells else ()
     return {point: file.at(point) for cell in every for point in cell.points}
 
 

@@ -117,7 +117,7 @@ def host_wheel(
         size_limit=manifest.wheel.size_limit_bytes,
         more_requires=manifest.wheel.requires,
         # NVRTC is for one CUDA major and this wheel for all, so the runtime names the package that fits the driver.
-        extras={k: v for k, v in recipe.extras(file, newest[0]).items() if not needs_cuda(k)},
+        extras={k: v for k, v in recipe.extras(file.manifest, newest[0]).items() if not needs_cuda(k)},
         record=record_of_host(file, cell, compiler),
         c_header=manifest.package.c_header,
         kernels_wheels=tuple(_described(manifest, version) for version in newest),

@@ -17,7 +17,7 @@ from gpuforge.actions.source import source
 from gpuforge.actions.toolkit import toolkit
 from gpuforge.errors import ActionError
 from gpuforge.manifest import braces, kernels_wheels
-from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import Manifest
 from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, Handle, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
@@ -219,7 +219,7 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         else None,
         toolkit=toolkit(context, cell, at) if manifest.cuda.linkage == "system" else None,
         cell=cell.id + where,
-        extras=extras(context.file, cell),
+        extras=extras(context.file.manifest, cell),
         cuda=cell.toolkit,
         package=manifest.package.import_,
         imports=test.imports,
@@ -276,7 +276,7 @@ def _declared(
         shared=shared,
         kernels=ActionInput(own.action, "declared") if own else None,
         requires=test.requires if test.command else (),
-        extras=extras(context.file, cell),
+        extras=extras(context.file.manifest, cell),
         cuda=cell.toolkit,
         indexes=indexes_of(context.file.manifest, cell.toolkit),
     )
@@ -292,12 +292,12 @@ def _declared(
     )
 
 
-def extras(file: ManifestFile, cell: Cell) -> tuple[str, ...]:
+def extras(manifest: Manifest, cell: Cell) -> tuple[str, ...]:
     """Return the extras that a user would install: that of the kernels or CUDA packages, and the tests'."""
-    cuda = file.manifest.cuda
-    by_extra = (cuda.linkage, cuda.requires) == ("pip", "extra") or kernels_wheels.is_split(file.manifest)
+    cuda = manifest.cuda
+    by_extra = (cuda.linkage, cuda.requires) == ("pip", "extra") or kernels_wheels.is_split(manifest)
     own = [kernels_wheels.extra_for(cell.toolkit)] if by_extra else []
-    return tuple(dict.fromkeys([*own, *file.manifest.test.extras]))
+    return tuple(dict.fromkeys([*own, *manifest.test.extras]))
 
 
 def _where(context: PlanContext, cell: Cell) -> str:

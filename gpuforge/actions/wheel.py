@@ -297,7 +297,7 @@ def finished_wheel(
         pins=found.packages if found else {},
         pins_file=found.packages_file if found else "",
         more_requires=manifest.wheel.requires,
-        extras=recipe.extras(file, cell.toolkit),
+        extras=recipe.extras(manifest, cell.toolkit),
         record=record_of(file, at, cell, host_compiler, of_nvcc),
         by_command=recipe.by_command(manifest),
         c_header=manifest.package.c_header,

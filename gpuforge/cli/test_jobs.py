@@ -77,7 +77,9 @@ def _command(file: ManifestFile, path: Path, cell: Cell, point: Point, distribut
     words = [*beside, "gpuforge", "test", f"{folder}/{distribution.replace('-', '_')}-*.whl"]
     words += ["--manifest", manifest.as_posix()]
     words += [word for name, value in point.values for word in ("--axis", f"{name}={value}")]
-    return words + [word for each in trial.extras(file.at(point), cell) for word in ("--extra", each)]
+    return words + [
+        word for each in trial.extras(file.at(point).manifest, cell) for word in ("--extra", each)
+    ]
 
 
 def _job(cell: Cell, name: str, words: Sequence[str]) -> dict[str, Any]:

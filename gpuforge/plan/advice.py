@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import Manifest
 from gpuforge.plan.action import Advice
 from gpuforge.toolkits import pins
 
@@ -27,7 +28,9 @@ _MODULES = (
 def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
     """Return the advice for a project's own build, and for its backend's hooks, which run the same code."""
     reached = (
-        _unreached(file) if file.manifest.cuda.versions and file.manifest.build.cuda is not False else ()
+        _unreached(file.manifest)
+        if file.manifest.cuda.versions and file.manifest.build.cuda is not False
+        else ()
     )
     if any(item.sources or item.headers for item in file.manifest.objects):
         missing = "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
@@ -63,9 +66,9 @@ def _libraries(file: ManifestFile) -> Iterator[Advice]:
             )
 
 
-def _unreached(file: ManifestFile) -> Iterator[Advice]:
+def _unreached(manifest: Manifest) -> Iterator[Advice]:
     """Yield advice about files that the toolkit has, but where a project's own command does not look."""
-    requested = file.manifest.cuda.libraries
+    requested = manifest.cuda.libraries
     there = "|".join((_EVERY, *(_headers(name) for name in requested if name in pins.headers_by_library())))
     yield Advice(
         _NOT_FOUND.format(there),

@@ -16,7 +16,7 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.axes import Point, Values, label, wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import CudaVersion
+from gpuforge.manifest.model import CudaVersion, Manifest
 from gpuforge.runtime.arch import Arch
 
 
@@ -94,9 +94,8 @@ class Selection(NamedTuple):
         return tuple(item for item in self.left_out if item.reason.kind == "missing")
 
 
-def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:
+def matrix(manifest: Manifest, machine: str) -> tuple[Cell, ...]:
     """Return every cell of the manifest for one machine type ("x86_64"), in the manifest's order."""
-    manifest = file.manifest
     package = manifest.package
     pythons = ("3",) if package.abi == "none" else tuple(package.python)
     plain = kernels_wheels.is_split(manifest) or not manifest.cuda.versions
@@ -129,7 +128,7 @@ def select(file: ManifestFile, machine: str, choice: Choice = Choice()) -> Selec
     cuda, python, cell = choice.cuda, choice.python, choice.cell
     if cell is not None and (cuda or python or choice.axis):
         raise UsageError.of("--cell names one cell", hint="leave --cuda, --python and --axis out")
-    cells = matrix(file, machine)
+    cells = matrix(file.manifest, machine)
     _check_cuda(file, cuda)
     _check_python(file, python)
     chosen_values = _chosen_values(file, choice.axis)

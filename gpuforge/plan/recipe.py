@@ -43,12 +43,11 @@ def toolchains(file: ManifestFile, item: LoweredObject, toolkit: str) -> tuple[U
     return found
 
 
-def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
+def extras(manifest: Manifest, toolkit: str) -> dict[str, tuple[str, ...]]:
     """Return the wheel's extras for the packages that compile or run its modules on the user's machine.
 
     They have the names of toolchains: `nvrtc`, `opencl`, `iree`.
     """
-    manifest = file.manifest
     modules = [item for item in manifest.objects if item.role == "user-compiled" and item.kind == "module"]
     used = {manifest.toolchains[name].compiler for item in modules for name in item.toolchains}
     found = ((name, registry.toolchain(name).extra) for name in sorted(used))
@@ -228,7 +227,7 @@ def wrong_objects(
             file.place("objects", number, "cpu"),
             f"list the levels there: [toolchains.{item.toolchain}] targets",
         )
-    if abi_packages_of(file, number):
+    if abi_packages_of(file.manifest, number):
         yield Diagnostic(
             f"{title}: its ABI has `packages`, which only a library made by a command can have, so far",
             place,

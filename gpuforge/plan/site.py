@@ -13,7 +13,7 @@ from gpuforge.cuda.version import numbers_of
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import DeclaredToolchain
+from gpuforge.manifest.model import DeclaredToolchain, Manifest
 from gpuforge.plan.cell import Cell
 from gpuforge.toolchains import cpython, registry
 from gpuforge.toolchains.cpython import Interpreter
@@ -208,7 +208,7 @@ def host_compilers(
 def _fitting(file: ManifestFile, cuda: str, usual: Compiler, site: Site) -> Compiler | None:
     """Return the first compiler that the toolkit takes, of the families that the manifest allows."""
     accepted_families = accepted(file, cuda, usual.family)
-    low, high = _majors(file, cuda).get(usual.family, (1, 0))
+    low, high = _majors(file.manifest, cuda).get(usual.family, (1, 0))
     if low <= usual.version.major <= high:
         return usual
     for family, versions in accepted_families.items():
@@ -228,16 +228,16 @@ def accepted(file: ManifestFile, cuda: str, usual: str) -> dict[str, str]:
     name, toolchain = host_toolchain(file)
     if toolchain.path is not None:
         return {}
-    majors = _majors(file, cuda)
+    majors = _majors(file.manifest, cuda)
     families = [usual] if name in file.manifest.toolchains else [usual, *majors]
     of_manifest = [toolchain.version] if toolchain.version else []
     ranges = {family: [*of_manifest, f">={low}", f"<{high + 1}"] for family, (low, high) in majors.items()}
     return {family: ",".join(ranges[family]) for family in dict.fromkeys(families) if family in ranges}
 
 
-def _majors(file: ManifestFile, cuda: str) -> Mapping[str, tuple[int, int]]:
+def _majors(manifest: Manifest, cuda: str) -> Mapping[str, tuple[int, int]]:
     """Return the first and last major of each compiler family that the toolkit of `[cuda.<cuda>]` takes."""
-    toolkit = file.manifest.cuda.versions[cuda].toolkit if cuda else ""
+    toolkit = manifest.cuda.versions[cuda].toolkit if cuda else ""
     return next((r.hosts for r in releases.releases() if r.version == toolkit), {})
 
 

@@ -287,7 +287,7 @@ def _lower_object(file: ManifestFile, number: int, contents: Contents) -> Lowere
         sources=matching(file, number, "sources"),
         headers=frozenset(matching(file, number, "headers")),
         abi=abi_identity(file, number, contents),
-        abi_packages=abi_packages_of(file, number),
+        abi_packages=abi_packages_of(file.manifest, number),
         stands_in_for=item.stands_in_for or "",
         fallbacks=fallbacks_of(manifest, item),
         cpu=cpu_of(manifest, item),
@@ -309,9 +309,9 @@ def abi_identity(file: ManifestFile, number: int, contents: digest.Contents) -> 
     return f"{about.version}-{digest.of_data([about.version, parts])}"
 
 
-def abi_packages_of(file: ManifestFile, number: int) -> dict[str, str]:
+def abi_packages_of(manifest: Manifest, number: int) -> dict[str, str]:
     """Return the installed packages whose version is part of an object's ABI, each with the part that counts."""
-    about = file.manifest.objects[_owner(file.manifest, number)].abi
+    about = manifest.objects[_owner(manifest, number)].abi
     return dict(about.packages) if about else {}
 
 

@@ -185,7 +185,7 @@ def _not_for_gpus(file: ManifestFile, number: int, item: Object, tool: Toolchain
 
 def _versions_unknown(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
     """Yield libraries whose ABI id needs installed versions: a compiler gets the id before anything is installed."""
-    if abi_packages_of(file, number):
+    if abi_packages_of(file.manifest, number):
         yield Diagnostic(
             f"object {item.name!r}: its ABI has `packages`, which only a library made by a command can have, so far",
             file.place("objects", number, "toolchain"),

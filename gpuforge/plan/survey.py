@@ -12,6 +12,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.checks import OLDEST_PYTHON
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import Manifest
 from gpuforge.plan.cell import Cell, LeftOut, LeftOutReason, Selection
 from gpuforge.plan.site import (
     Location,
@@ -143,7 +144,7 @@ class _Survey:
         newer = file.manifest.package.abi is not None
         found = {}
         for python in pythons:
-            oldest = _oldest(file, python)
+            oldest = _oldest(file.manifest, python)
             try:
                 found[python] = image.inventory.find(oldest, or_newer=newer, headers=False)
             except MissingError as error:
@@ -235,15 +236,15 @@ def unfit_compilers(file: ManifestFile, cuda: str, toolkit: Toolkit) -> Iterator
 
 
 def _interpreter(file: ManifestFile, python: str, site: Site) -> Interpreter:
-    return site.find(_oldest(file, python), or_newer=file.manifest.package.abi is not None)
+    return site.find(_oldest(file.manifest, python), or_newer=file.manifest.package.abi is not None)
 
 
-def _oldest(file: ManifestFile, python: str) -> str:
+def _oldest(manifest: Manifest, python: str) -> str:
     """Return the oldest Python that serves a cell: its own, or the first of a wheel for every Python 3.
 
     A wheel of the stable ABI may promise an older one than gpuforge can build with.
     """
-    package = file.manifest.package
+    package = manifest.package
     if package.abi == "none":
         return package.python[0] if package.python else "3.11"
     return max(python, OLDEST_PYTHON, key=Version)

@@ -50,6 +50,7 @@ def test_without_a_compiler_no_build_is_possible(
     assert {"no g++ here": "install g++"}.items() <= {c["text"]: c["hint"] for c in found}.items()
 
 
+@pytest.mark.thorough
 def test_an_engine_that_does_not_answer_does_not_stop_local_builds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,7 +98,7 @@ def test_matrix_and_build_give_a_wheel_the_same_name(
     recipe: Callable[..., ManifestFile], tmp_path: Path, name: str
 ) -> None:
     file = recipe(('name = "demo-pkg"', f'name = "{name}"\nimport = "demo"'))
-    for each in cell.matrix(file, "x86_64"):
+    for each in cell.matrix(file.manifest, "x86_64"):
         tree = tmp_path / "tree"
         info = tree / "demo-1.dist-info"
         info.mkdir(parents=True)

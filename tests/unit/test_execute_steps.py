@@ -267,6 +267,7 @@ def test_the_modules_of_steps_can_be_imported_before_a_fork() -> None:
     assert ran.stdout == "[] 1 None 4\n"
 
 
+@pytest.mark.thorough
 def test_the_command_of_a_manifest_is_started_as_a_program(tmp_path: Path, runner: LocalRunner) -> None:
     """Only gpuforge's own code runs in a fork; a module of the same name elsewhere is not imported."""
     asked = task(

@@ -74,12 +74,10 @@ def test_wheels_for_every_python_make_one_wheel(index: Path) -> None:
     assert load(Path("gpuforge.toml")).manifest.package.abi == "none"
 
 
+@pytest.mark.thorough  # pip says what the index is
 @pytest.mark.parametrize(
     ("digest", "says"),
-    [
-        ("0" * 64, "arrived broken"),
-        pytest.param("", "gives no sha256 for demo-1.0.tar.gz", marks=pytest.mark.thorough),
-    ],
+    [("0" * 64, "arrived broken"), ("", "gives no sha256 for demo-1.0.tar.gz")],
     ids=["another", "none"],
 )
 def test_other_bytes_than_the_index_promised_are_refused(

@@ -37,7 +37,7 @@ SPANS = '[wheel]\nspans = ["torch"]\n'
 
 
 def ids(file: ManifestFile) -> list[str]:
-    return [cell.id for cell in matrix(file, "x86_64")]
+    return [cell.id for cell in matrix(file.manifest, "x86_64")]
 
 
 def requests(plan: Plan, program: str) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: Load
     versions["13"] = versions["13"].model_copy(update={"archs": ("90a",)})
     cuda = file.manifest.cuda.model_copy(update={"versions": versions})
     narrowed = replace(file, manifest=file.manifest.model_copy(update={"cuda": cuda}), whole=file.manifest)
-    there = narrowed.at(matrix(file, "x86_64")[-1].point)
+    there = narrowed.at(matrix(file.manifest, "x86_64")[-1].point)
     assert there.manifest.package.name == "demo-torch2.15"
     assert there.manifest.cuda.versions["13"].archs == ("90a",)
     assert there.whole

@@ -12,7 +12,7 @@ PYTHONS = 'python = ["3.11", "3.13"]'
 
 
 def test_every_toolkit_with_every_python(recipe: LoadRecipe) -> None:
-    assert [cell.id for cell in matrix(recipe(), "x86_64")] == [
+    assert [cell.id for cell in matrix(recipe().manifest, "x86_64")] == [
         "cp311-cu12.4-x86_64",
         "cp313-cu12.4-x86_64",
         "cp311-cu13.0-x86_64",
@@ -29,12 +29,12 @@ def test_every_toolkit_with_every_python(recipe: LoadRecipe) -> None:
 )
 def test_one_wheel_for_all_pythons(recipe: LoadRecipe, change: str, expected: list[str]) -> None:
     file = recipe((PYTHONS, change))
-    assert [cell.id for cell in matrix(file, "x86_64")] == expected
+    assert [cell.id for cell in matrix(file.manifest, "x86_64")] == expected
 
 
 def test_each_naming_has_its_cells(recipe: LoadRecipe) -> None:
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "plain"]\n')
-    ids = [cell.id for cell in matrix(file, "x86_64")]
+    ids = [cell.id for cell in matrix(file.manifest, "x86_64")]
     assert len(ids) == len(set(ids)) == 8
     assert ids[:2] == ["cp311-cu12.4-x86_64-suffix", "cp311-cu12.4-x86_64-plain"]
 

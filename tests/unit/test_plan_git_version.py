@@ -94,6 +94,7 @@ def test_what_git_archive_filled_in_stays(tmp_path: Path) -> None:
     assert file.read_text() == "node: 0123abc\ndescribe-name: v1-2-g0123abc\n"
 
 
+@pytest.mark.thorough
 def test_an_sdist_of_this_machine_is_unpacked(tmp_path: Path) -> None:
     subprocess.run(
         ["tar", "czf", "stored", "--transform", "s,^,demo-1.0/,", "file"],

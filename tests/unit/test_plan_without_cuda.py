@@ -33,7 +33,7 @@ def test_a_manifest_without_objects_says_that_it_has_no_cuda(tmp_path: Path) -> 
     with pytest.raises(UsageError, match=r"the manifest has no table \[cuda\]"):
         load(tmp_path)
     path.write_text(path.read_text() + "[build]\ncuda = false\n")
-    assert [cell.id for cell in matrix(load(tmp_path), "x86_64")] == ["cp312-x86_64"]
+    assert [cell.id for cell in matrix(load(tmp_path).manifest, "x86_64")] == ["cp312-x86_64"]
 
 
 def of(machine: Machine) -> Machine:
@@ -45,7 +45,7 @@ def of(machine: Machine) -> Machine:
 
 
 def test_the_cells_have_no_toolkit(file: ManifestFile) -> None:
-    cells = matrix(file, "x86_64")
+    cells = matrix(file.manifest, "x86_64")
     assert [cell.id for cell in cells] == [f"cp3{minor}-x86_64" for minor in (11, 12, 13, 14)]
     assert {(cell.cuda, cell.toolkit, cell.naming) for cell in cells} == {("", "", "plain")}
 

@@ -219,6 +219,7 @@ def test_the_callers_context_is_used_and_left_current(kernels: KernelSet, stub: 
     assert counter(stub, "stub_crossed") == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("driver", ["stub", pytest.param("old_stub", marks=pytest.mark.thorough)])
 def test_contexts_and_threads_do_not_cross(
     request: pytest.FixtureRequest, driver: str, tmp_path: Path
