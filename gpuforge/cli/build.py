@@ -50,21 +50,21 @@ _FOR_RUNNERS = (("image", "images"), ("scheduler", "scheduler"))
 class Options(Choice):
     """The options of `gpuforge build`; `timeout` in hours, `deadline` in seconds, `memory` in bytes."""
 
-    path: Path
-    runner: str
-    scheduler: str | None
-    images: tuple[str, ...]
-    memory: int | None
-    timeout: float
-    deadline: float | None
-    jobs: int | None
-    gpu: bool
-    no_test: bool
-    keep_failed: bool
-    dry_run: bool
-    explain: bool
-    as_json: bool
-    dist: Path
+    path: Path = Path()
+    runner: str = "local"
+    scheduler: str | None = None
+    images: tuple[str, ...] = ()
+    memory: int | None = None
+    timeout: float = 6.0
+    deadline: float | None = None
+    jobs: int | None = None
+    gpu: bool = False
+    no_test: bool = False
+    keep_failed: bool = False
+    dry_run: bool = False
+    explain: bool = False
+    as_json: bool = False
+    dist: Path = Path("dist")
 
 
 @click.command("build")

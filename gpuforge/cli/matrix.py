@@ -26,6 +26,7 @@ from gpuforge.cli.test_jobs import test_jobs
 from gpuforge.cluster.objects import VARIABLE, hidden
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.image_reference import refuse_name
+from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import UsageError
@@ -35,6 +36,7 @@ from gpuforge.plan.cell import Cell, Choice, Selection
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
+from gpuforge.toolchains.inventory import OLDEST
 
 # https://docs.github.com/actions/reference/runners/github-hosted-runners
 # https://docs.gitlab.com/ci/runners/hosted_runners/linux
@@ -225,8 +227,14 @@ def _show_gitlab(jobs: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str,
             hint="give the runner a tag of its own",
         )
     click.echo(gitlab(jobs, _GITLAB))
-    if tests:
-        click.echo(gitlab(tests, _GITLAB_TEST))
+    # the job runs gpuforge by the Python of its image
+    fit = [each for each in tests if CPython.parse(each["python"]) >= OLDEST]
+    if missing := [each["test"] for each in tests if each not in fit]:
+        say(
+            f"left out: gpuforge needs Python {OLDEST}, and GitLab's image has one Python: {', '.join(missing)}"
+        )
+    if fit:
+        click.echo(gitlab(fit, _GITLAB_TEST))
 
 
 def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.ExpectedImage]:

@@ -41,9 +41,7 @@ def command(call: Call, /, *, cell: str, words: tuple[str, ...], **given: Any) -
     as before the action, and is removed at the end. $GPUFORGE_COMMAND has the action's command. Give the options of
     that build. With COMMAND, that is run instead of a shell.
     """
-    unused: dict[str, Any] = dict.fromkeys(("no_test", "keep_failed", "dry_run", "explain", "as_json"), False)
-    unused |= dict.fromkeys(("scheduler", "memory", "deadline", "jobs"))
-    options = Options(cell=cell, timeout=1.0, **given, **unused)
+    options = Options(cell=cell, **given)
     made = planned_by(options, call)
     found = keys(made.plan.actions)
     action = _failed(made, found, Ledger(call.cache / "ledger.jsonl"), cell)

@@ -72,6 +72,20 @@ def test_tests_of_the_wheels(
     assert {tuple(job["runner"]) for job in on_github if "--gpu" in job["run"]} == {("new",)}
 
 
+def test_gitlab_tests_no_wheel_whose_python_cannot_run_gpuforge(
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job's image has the wheel's Python alone; GitHub's job has a second one."""
+    add = '[test.matrix]\nrequirements = ["newest"]\n[wheel]\nimage = "manylinux_2_28"\n'
+    pythons = ('python = ["3.11", "3.13"]', 'python = ["3.10", "3.13"]')
+    folder = str(recipe(pythons, add=add).folder)
+    assert run(["matrix", folder, "--format", "gitlab", "--cuda", "13"]) == 0
+    found = capsys.readouterr()
+    jobs = yaml.safe_load(found.out)[".gpuforge-test"]["parallel"]["matrix"]
+    assert [job["PYTHON"] for job in jobs] == ["3.13"]
+    assert "gpuforge needs Python 3.11, and GitLab's image has one Python: cp310-cu13.0-" in found.err
+
+
 def test_a_pull_request_builds_one_wheel_for_each_cuda(
     recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
