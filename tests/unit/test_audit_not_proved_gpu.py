@@ -28,6 +28,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.reach import reach
 from gpuforge.binary import ptx
 from gpuforge.binary.runnable import common_images
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.expectation import Expectation, HostOnly
 from gpuforge.runtime.arch import Arch
 
@@ -534,6 +535,18 @@ def test_ptx_that_is_declared_and_empty_is_no_code(tmp_path: Path, files: dict[s
     path = wheel(tmp_path, {MODULE: elf(), **files})
     report = audit([path], expectation=Expectation(ptx=(Arch(9, 0),)))
     assert [f.code for f in report.findings if f.severity == "error"] == ["GF401"]
+
+
+@pytest.mark.parametrize(("targets", "codes"), [({"ml": ()}, []), ({}, ["GF401"])])
+def test_architectures_are_for_the_users_compilers_alone_where_sets_have_other_targets(
+    tmp_path: Path, targets: dict[str, tuple[KernelImage, ...]], codes: list[str]
+) -> None:
+    """A set by IREE beside sources for NVRTC: the wheel has no code for CUDA, and promises none."""
+    expectation = Expectation(
+        cubins=(Arch(8, 0),), kernel_sets=("ml",), source_sets=("ops",), targets=targets
+    )
+    report = audit([wheel(tmp_path, {MODULE: elf()})], expectation=expectation)
+    assert [f.code for f in report.findings if f.code.startswith("GF4")] == codes
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def architectures_missing(graph: LinkGraph) -> Iterator[Finding]:
         if expectation is None or not (expectation.cubins or expectation.ptx):
             continue
         own = list(of_archs(expectation, wheel))
-        if not any(map(has_kernels, own)) and (expectation.kernel_sets or not expectation.source_sets):
+        sets = set(expectation.kernel_sets) - expectation.targets.keys()
+        if not any(map(has_kernels, own)) and (sets or not expectation.source_sets):
             yield architectures_missing.finding(
                 wheel.name,
                 Subject(detail="the whole wheel"),
