@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -243,9 +244,10 @@ def runtime_files(contents: WheelContents) -> list[Path]:
     found = _closure(needed)
     if "cache" in found:
         found |= _closure(needed | {"cache_command"})
-    named = {name for module in found for name in _modules()[module].files}
+    modules = _modules()
+    named = {name for module in found for name in _read(modules[module]).files}
     in_c = {path for path in FOLDER.rglob("*") if path.suffix in SUFFIXES - {".py"} and path.name in named}
-    return sorted({_modules()[module].path for module in found} | in_c)
+    return sorted({modules[module] for module in found} | in_c)
 
 
 def imported(source: bytes) -> set[str]:
@@ -288,15 +290,14 @@ class _Module(NamedTuple):
     `files` are the files that it names: programs beside it, and files in C.
     """
 
-    path: Path
     imports: tuple[tuple[str, bool], ...]
     files: frozenset[str]
 
 
 @cache
-def _modules() -> dict[str, _Module]:
-    """Read the runtime's modules, by their names in it: "", "kernelset", "backends.cuda.load"."""
-    return {_name(path): _read(path) for path in sorted(FOLDER.rglob("*.py"))}
+def _modules() -> dict[str, Path]:
+    """Return the files of the runtime's modules, by their names in it: "", "kernelset", "backends.cuda.load"."""
+    return {_name(path): path for path in sorted(FOLDER.rglob("*.py"))}
 
 
 def _name(path: Path) -> str:
@@ -304,8 +305,10 @@ def _name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def _read(path: Path) -> _Module:
-    tree = ast.parse(path.read_bytes())
+    text = path.read_bytes()
+    tree = ast.parse(text)
     package = path.relative_to(FOLDER).parent.parts
     imports: list[tuple[str, bool]] = []
     for node, at_top in _statements(tree, at_top=True):
@@ -313,9 +316,9 @@ def _read(path: Path) -> _Module:
             base = [*package[: len(package) + 1 - node.level], *filter(None, [node.module])]
             imports += [(".".join(base), at_top)]
             imports += [(".".join([*base, alias.name]), at_top) for alias in node.names]
-    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    files = {text for text in strings if isinstance(text, str) and text.endswith(tuple(SUFFIXES))}
-    return _Module(path, tuple(imports), frozenset(files))
+    strings = re.findall(r"\"([\w.-]+)\"", text.decode())
+    files = {name for name in strings if name.endswith(tuple(SUFFIXES))}
+    return _Module(tuple(imports), frozenset(files))
 
 
 def _statements(parent: ast.AST, *, at_top: bool) -> Iterator[tuple[ast.AST, bool]]:
@@ -338,15 +341,14 @@ def _closure(needed: Collection[str]) -> set[str]:
         if name in found or name not in modules:
             continue
         found.add(name)
+        module = _read(modules[name])
         above = name.split(".")[:-1]
         todo += [".".join(above[:length]) for length in range(len(above) + 1)]
         todo += [
-            each
-            for each, at_top in modules[name].imports
-            if at_top or each in needed or not _is_optional(each)
+            each for each, at_top in module.imports if at_top or each in needed or not _is_optional(each)
         ]
-        programs = {modules[name].path.parent / file for file in modules[name].files}
-        todo += [each for each, module in modules.items() if module.path in programs]
+        programs = {modules[name].parent / file for file in module.files}
+        todo += [each for each, path in modules.items() if path in programs]
     return found
 
 
