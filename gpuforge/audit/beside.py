@@ -9,8 +9,8 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.audit import audit, version_clauses
 from gpuforge.audit.baseline import Baseline
-from gpuforge.audit.findings import SEVERITIES, Finding, Ignored
-from gpuforge.audit.judge import Ignore, Report, WheelReport
+from gpuforge.audit.findings import Finding, worst_first
+from gpuforge.audit.judge import Ignore, Report, WheelReport, sorted_out
 from gpuforge.audit.proofs import Proof, fits_beside
 from gpuforge.requirements import Release
 
@@ -49,24 +49,20 @@ def _with(
 ) -> WheelReport:
     apart = Baseline.of(f for each in (list(own), list(neighbour.wheels)) for f in audit(each).findings)
     new = [finding for finding in together.findings if not apart.covers(finding)]
-    found, ignored = [], []
-    for finding in new:
-        rewritten = finding._replace(
+    rewritten = (
+        finding._replace(
             wheel=wheel.facts.name,
             project=wheel.facts.known_as,
             across=False,  # the others are not in this report
             files=finding.files if finding.wheel == wheel.facts.name else (),
             beside=neighbour.requirement,
         )
-        reason = next((i.reason for i in accepted if i.covers(rewritten)), None)
-        if reason is None:
-            found.append(rewritten)
-        else:
-            ignored.append(Ignored(rewritten, reason))
-    worst_first = sorted((*wheel.findings, *found), key=lambda f: (SEVERITIES.index(f.severity), f.code))
+        for finding in new
+    )
+    found, ignored = sorted_out(rewritten, accepted)
     proofs = () if together.problems else _proofs(wheel, own, neighbour, together, new)
     return wheel._replace(
-        findings=tuple(worst_first),
+        findings=worst_first((*wheel.findings, *found)),
         ignored=(*wheel.ignored, *ignored),
         proofs=(*wheel.proofs, *proofs),
     )

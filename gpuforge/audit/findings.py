@@ -151,7 +151,12 @@ def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         )
         for group in groups.values()
     ]
-    return tuple(sorted(joined, key=lambda f: (SEVERITIES.index(f.severity), f.code)))
+    return worst_first(joined)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings in the order of their severities, then of their codes."""
+    return tuple(sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.code)))
 
 
 def join(subjects: Iterable[Subject]) -> tuple[Subject, ...]:

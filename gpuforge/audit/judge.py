@@ -6,7 +6,7 @@ import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, by_cause
 from gpuforge.audit.host.collect import collect
@@ -61,6 +61,11 @@ class WheelReport(NamedTuple):
     withheld: tuple[Proof, ...] = ()  # what is not proved although no finding contradicts it, with the reason
 
     @property
+    def verdict(self) -> Severity | Literal["clean"]:
+        """The severity of its worst finding, or "clean"."""
+        return self.findings[0].severity if self.findings else "clean"
+
+    @property
     def with_accepted(self) -> tuple[Finding, ...]:
         """Its findings, and those that were accepted."""
         return (*self.findings, *(each.finding for each in self.ignored))
@@ -103,7 +108,7 @@ class Question(NamedTuple):
 
 def judge(given: inputs.Inputs, outcomes: Sequence[Outcome], question: Question) -> Report:
     """Judge the wheels that were read together; an input that could not be read becomes a problem of the report."""
-    facts, problems = _sorted_out(given, outcomes)
+    facts, problems = _facts_and_problems(given, outcomes)
     try:
         return _judged(given, facts, problems, question)
     except Exception:
@@ -177,7 +182,7 @@ def _graph(facts: Sequence[WheelFacts], question: Question) -> link.LinkGraph:
         facts = [each.unjudged(known[each.name]) if each.name in known else each for each in facts]
 
 
-def _sorted_out(
+def _facts_and_problems(
     given: inputs.Inputs, outcomes: Sequence[Outcome]
 ) -> tuple[list[WheelFacts], list[Diagnostic]]:
     """Return the facts of each input, and a problem for each that cannot be read."""
@@ -248,6 +253,17 @@ def _report(
     accepted: Sequence[Ignore | Baseline],
 ) -> WheelReport:
     """Return the report of one wheel: its findings, those that were accepted, and its proofs."""
+    kept, ignored = sorted_out(findings, accepted)
+    if facts.too_large or facts.neighbour:
+        return WheelReport(facts, by_cause(kept), tuple(ignored), ())
+    proved, withheld = proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
+    return WheelReport(facts, by_cause(kept), tuple(ignored), proved, withheld)
+
+
+def sorted_out(
+    findings: Iterable[Finding], accepted: Sequence[Ignore | Baseline]
+) -> tuple[list[Finding], list[Ignored]]:
+    """Return the findings that are not accepted, and those that are, each with the reason."""
     kept: list[Finding] = []
     ignored: list[Ignored] = []
     for finding in findings:
@@ -256,7 +272,4 @@ def _report(
             kept.append(finding)
         else:
             ignored.append(Ignored(finding, reason))
-    if facts.too_large or facts.neighbour:
-        return WheelReport(facts, by_cause(kept), tuple(ignored), ())
-    proved, withheld = proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
-    return WheelReport(facts, by_cause(kept), tuple(ignored), proved, withheld)
+    return kept, ignored

@@ -107,11 +107,6 @@ def _load_set(loaded: LoadSet) -> dict[str, Any]:
     }
 
 
-def verdict(wheel: WheelReport) -> str:
-    """Return the severity of a wheel's worst finding, or "clean"."""
-    return wheel.findings[0].severity if wheel.findings else "clean"
-
-
 def _wheel(wheel: WheelReport) -> dict[str, Any]:
     facts = wheel.facts
     return {
@@ -123,7 +118,7 @@ def _wheel(wheel: WheelReport) -> dict[str, Any]:
         "version": facts.version,
         "tags": [*map(str, facts.file_tags)],
         "requires": list(facts.requires),
-        "verdict": verdict(wheel),
+        "verdict": wheel.verdict,
         "counts": dict(Counter(f.severity for f in wheel.findings)),
         "proved": [{"topic": p.topic, "text": p.text} for p in wheel.proofs],
         "not_proved": [{"topic": p.topic, "text": p.text} for p in wheel.withheld],

@@ -62,19 +62,15 @@ def _overview(report: Report) -> Iterator[str]:
     for wheel in (w for w in report.wheels if w.findings or not w.facts.neighbour):
         counts = Counter(f.severity for f in wheel.findings)
         numbers = " | ".join(str(counts[s]) if counts[s] else "" for s in SEVERITIES)
-        yield f"| {_SIGNS[_verdict(wheel)]} | {_code(wheel.facts.name, cell=True)} | {numbers} |"
+        yield f"| {_SIGNS[wheel.verdict]} | {_code(wheel.facts.name, cell=True)} | {numbers} |"
     for problem in report.problems:
         name = problem.place.file if problem.place else ""
         yield f"| 🚫 | {_code(name, cell=True)} | cannot be read: {_text(problem.message)} | | |"
     yield ""
 
 
-def _verdict(wheel: WheelReport) -> str:
-    return wheel.findings[0].severity if wheel.findings else "clean"
-
-
 def _wheel(wheel: WheelReport) -> Iterator[str]:
-    yield f"### {_SIGNS[_verdict(wheel)]} {_code(wheel.facts.name)}"
+    yield f"### {_SIGNS[wheel.verdict]} {_code(wheel.facts.name)}"
     yield ""
     if not wheel.findings:
         yield f"Clean: {'only accepted findings' if wheel.ignored else 'no findings'}."
@@ -151,7 +147,11 @@ def _fenced(lines: Sequence[str]) -> Iterator[str]:
 
 def _text(text: str) -> str:
     """Escape the characters that Markdown takes for markup, on one line."""
-    return _plain(shown(" ".join(text.split())))
+    return _plain(_line(text))
+
+
+def _line(text: str) -> str:
+    return shown(" ".join(text.split()))
 
 
 def _plain(text: str) -> str:
@@ -161,12 +161,12 @@ def _plain(text: str) -> str:
 
 def _html(text: str) -> str:
     """Escape a text inside an HTML block, where GitHub does not read Markdown."""
-    return html.escape(shown(" ".join(text.split())), quote=False)
+    return html.escape(_line(text), quote=False)
 
 
 def _code(text: str, *, cell: bool = False) -> str:
     """Return a code span; in a table, a `|` ends a cell even in code."""
-    text = shown(" ".join(text.split()))
+    text = _line(text)
     fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text.replace('|', chr(92) + '|') if cell else text}{pad}{fence}"
@@ -174,7 +174,7 @@ def _code(text: str, *, cell: bool = False) -> str:
 
 def _subject(text: str) -> str:
     """Escape a text on one line, with names of binaries and paths in it as code."""
-    text = shown(" ".join(text.split()))
+    text = _line(text)
     parts: list[str] = []
     position = 0
     for match in _CODE.finditer(text):

@@ -218,7 +218,7 @@ def _accepted(ignored: Sequence[Ignored]) -> Iterator[Text]:
 
 
 def _summary(report: Report) -> str:
-    counts = Counter(w.findings[0].severity if w.findings else "clean" for w in report.wheels)
+    counts = Counter(w.verdict for w in report.wheels)
     words = {
         "error": "with errors",
         "warning": "with warnings",
