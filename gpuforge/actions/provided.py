@@ -101,7 +101,7 @@ def provided(
         kind="fetch",
         title=f"read what the CUDA packages of {cell.build_id} provide and require",
         outputs=("provided.json",),
-        facts=context.pip_facts,
+        facts=context.by_pip["facts"],
         env=variables.fetch(),
         passes=variables.index_passes(context.environ),
     )

@@ -51,15 +51,6 @@ def of_tests(manifest: Manifest) -> object:
     return manifest.test, manifest.indexes
 
 
-class Fetching(TypedDict):
-    """The fields of an action that fetches by pip."""
-
-    facts: Mapping[str, str]
-    env: Mapping[str, str]
-    passes: tuple[str, ...]
-    caches: tuple[CacheFolder, ...]
-
-
 class StepFields(TypedDict, total=False):
     """The fields of an `Action` that callers of `add_step` may set."""
 
@@ -164,20 +155,15 @@ class PlanContext:
         return self._pythons[image.id]
 
     @cached_property
-    def pip_facts(self) -> dict[str, str]:
-        """The settings of pip that decide what it fetches."""
-        return variables.pip_facts(self.environ)
-
-    @cached_property
     def build_advice(self) -> tuple[Advice, ...]:
         """The advice for the project's own build."""
         return advice.of_host_build(self.file)
 
-    @property
-    def by_pip(self) -> Fetching:
+    @cached_property
+    def by_pip(self) -> StepFields:
         """The fields that all actions that fetch by pip share."""
         return {
-            "facts": self.pip_facts,
+            "facts": variables.pip_facts(self.environ),
             "env": variables.fetch(),
             "passes": variables.requirement_passes(self.environ),
             "caches": variables.PIP_CACHE,

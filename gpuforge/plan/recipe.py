@@ -18,7 +18,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import DeclaredToolchain, Manifest, Object
 from gpuforge.package.contents import UserToolchain
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.source_files import LoweredObject, abi_packages_of
+from gpuforge.plan.source_files import LoweredObject
 from gpuforge.toolchain_names import OWN, makes
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import CompilerCall, PackagedCompiler
@@ -207,7 +207,7 @@ def wrong_targets(file: ManifestFile, name: str, cells: Sequence[Cell]) -> Itera
 def wrong_objects(
     file: ManifestFile, number: int, item: Object, package: PackagedCompiler
 ) -> Iterator[Diagnostic]:
-    """Yield an object whose kind, sources, CPU levels or ABI its compiler cannot serve."""
+    """Yield an object whose kind, sources or CPU levels its compiler cannot serve."""
     compiler = file.manifest.toolchain_of(item).compiler
     title, place = f"object {item.name!r}", file.place("objects", number, "toolchain")
     if item.kind != package.makes:
@@ -226,12 +226,6 @@ def wrong_objects(
             f"{title} has `cpu`, but {compiler} has `targets`",
             file.place("objects", number, "cpu"),
             f"list the levels there: [toolchains.{item.toolchain}] targets",
-        )
-    if abi_packages_of(file.manifest, number):
-        yield Diagnostic(
-            f"{title}: its ABI has `packages`, which only a library made by a command can have, so far",
-            place,
-            'name a toolchain with compiler = "command"',
         )
 
 

@@ -64,6 +64,7 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         tool = registry.toolchain(manifest.toolchain_of(item).compiler)
         if tool.packaged:
             yield from wrong_objects(file, number, item, tool.packaged)
+            yield from _versions_unknown(file, number, item)
             continue
         if item.form == "library" and not tool.by_command:
             yield from _versions_unknown(file, number, item)
