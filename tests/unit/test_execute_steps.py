@@ -185,13 +185,14 @@ def test_a_step_goes_on_when_the_program_is_killed_and_the_next_gets_another(
 def test_a_step_that_ends_its_keeper_or_stops_the_program_fails_alone(
     step: Callable[..., Task], runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_command, "_STARTING_S", 1.0)
     with pytest.raises(ActionError, match="was ended by something else than gpuforge"):
         runner.run(step("import os; os.kill(os.getppid(), 9)"))
     stop = "os.kill(int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1]), 19)"
     assert runner.run(step(f"import os; {stop}")).status == 0
-    with pytest.raises(ActionError, match="was ended by something else than gpuforge"):
-        runner.run(step("print('never')", name="next"))
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_command, "_STARTING_S", 1.0)  # the stopped program never answers
+        with pytest.raises(ActionError, match="was ended by something else than gpuforge"):
+            runner.run(step("print('never')", name="next"))
     assert runner.run(step("print('again')", name="later")).status == 0
 
 
