@@ -22,7 +22,7 @@ from gpuforge import disk
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.archive import Archive
-from gpuforge.wheel.filename import WheelName
+from gpuforge.wheel.filename import WheelName, variant_label
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"
@@ -37,13 +37,6 @@ PROVIDER = {
 _NAME = re.compile(r"(?P<wheel>.+)-(?P<label>[0-9a-z_.]+)\.whl")
 
 
-def label(cuda: str, axes: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the label of the variant for the toolkit `cuda` ("13.0") and values of axes: "cu13.0_torch2.11"."""
-    return re.sub(
-        "[^0-9a-z_.]", "_", "_".join([f"cu{cuda}", *(f"{name}{value}" for name, value in axes)]).lower()
-    )
-
-
 def describe(cuda: str, gpus: Sequence[str], axes: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
     """Return the content of `variant.json` for the toolkit `cuda` and the `gpus` ("90_real") of the wheel.
 
@@ -53,7 +46,10 @@ def describe(cuda: str, gpus: Sequence[str], axes: Sequence[tuple[str, str]] = (
     properties = {"cuda_version_lower_bound": [cuda]} | ({"sm_arch": list(gpus)} if gpus else {})
     built_for = {canonicalize_name(name).replace("-", "_"): [value] for name, value in axes}
     return _content(
-        {label(cuda, axes): {NAMESPACE: properties} | ({ABI_NAMESPACE: built_for} if built_for else {})}
+        {
+            variant_label(cuda, axes): {NAMESPACE: properties}
+            | ({ABI_NAMESPACE: built_for} if built_for else {})
+        }
     )
 
 

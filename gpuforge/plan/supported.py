@@ -21,7 +21,6 @@ from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.axes import Point
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
-from gpuforge.package import variants
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.recipe import label_of, of_modules, wrong_objects, wrong_targets
 from gpuforge.plan.site import Machine, host_toolchain
@@ -29,6 +28,7 @@ from gpuforge.plan.source_files import LoweredObject, abi_packages_of
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Toolchain
+from gpuforge.wheel.filename import variant_label
 
 TAKES_PATH = frozenset({"host build"})
 """The uses in which `[toolchains.*] path` decides on the compiler; anywhere else it is refused."""
@@ -249,7 +249,7 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         own = file.at(cell.point).manifest
         label = "" if not named else f"{cell.naming} {major_of(cell.toolkit)}"
         if cell.naming in {"local", "variant"}:
-            label = label_of(own, cell) if cell.naming == "local" else variants.label(cell.toolkit, cell.axes)
+            label = label_of(own, cell) if cell.naming == "local" else variant_label(cell.toolkit, cell.axes)
         name = canonicalize_name(own.package.name)
         other = seen.setdefault((name, cell.python, cell.machine, label), cell)
         if other is cell:

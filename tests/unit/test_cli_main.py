@@ -305,6 +305,19 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
         assert f"\n  {name} " in done.stdout
 
 
+@pytest.mark.thorough
+def test_a_plan_is_made_without_what_only_steps_need() -> None:
+    program = "import sys, gpuforge.cli.build; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded = set(done.stdout.splitlines())
+    assert not loaded & {
+        "gpuforge.binary.facts",
+        "gpuforge.wheel.archive",
+        "gpuforge.wheel.unpacked",
+        "filelock",
+    }
+
+
 @pytest.mark.parametrize(
     "arguments", [["build", "--json", "--jobs", "0"], ["audit", "--format", "json", "--nope"]]
 )
