@@ -139,6 +139,7 @@ class KeptCommand:
                     os.kill(found[keeper.KEEPER], signal.SIGKILL)
                 else:
                     self._maker.kill()
+                    self._maker.wait()  # else the next command is still given to it
         finally:
             self.kill()
             os.close(self._reports)
