@@ -73,11 +73,17 @@ def _digest(file: str) -> str:
 def files_of(module: str, copied: Iterable[str] = (), more: Iterable[str] = ()) -> list[str]:
     """Return the files of gpuforge, relative to its folder, that a step's output depends on.
 
-    They are its module, with all that this imports for its work, the folders that it copies, and `more` modules.
+    They are its module, with all that this imports for its work, `more` modules, and the folders that it copies, which
+    import nothing else.
     """
     todo = [f"{name.partition('.')[2].replace('.', '/')}.py" for name in (module, *more)]
-    todo += [file for folder in copied for file in _files() if file.startswith(f"{folder}/")]
-    return _with_imports(todo)
+    found = {file for folder in copied for file in _files() if file.startswith(f"{folder}/")}
+    while todo:
+        file = todo.pop()
+        if file not in found:
+            found.add(file)
+            todo += read_by(file)
+    return sorted(found)
 
 
 @cache
@@ -92,17 +98,6 @@ def modules_of(step: type[Step[Any]]) -> list[str]:
         name.removesuffix(".py").removesuffix("/__init__") for name in read_by(file) if name.endswith(".py")
     )
     return [step.__module__, *sorted(f"gpuforge.{name.replace('/', '.')}" for name in found)]
-
-
-def _with_imports(todo: list[str]) -> list[str]:
-    """Return some files, and all that they import."""
-    found: set[str] = set()
-    while todo:
-        file = todo.pop()
-        if file not in found:
-            found.add(file)
-            todo += read_by(file)
-    return sorted(found)
 
 
 @cache
