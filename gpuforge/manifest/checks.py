@@ -129,10 +129,25 @@ def without_cuda(data: Raw) -> Iterator[Problem]:
 
 def native(data: Raw) -> Iterator[Problem]:
     """Yield settings that compile GPU code for the build machine's own GPU, not for `archs`."""
-    build = table(data, "build")
-    for title in ("config-settings", "env"):
+    build, toolchains = table(data, "build"), table(data, "toolchains")
+    places: list[tuple[KeyPath, str, object]] = [
+        *((("build", key), f"[build] {key}", build.get(key)) for key in ("config-settings", "env")),
+        *(
+            (
+                ("toolchains", name, "flags"),
+                f"[toolchains.{name}] flags",
+                table(toolchains, name).get("flags"),
+            )
+            for name in toolchains
+        ),
+        *(
+            (("objects", number, "flags"), f"{object_title(thing)} flags", thing.get("flags"))
+            for number, thing in numbered(data.get("objects"))
+        ),
+    ]
+    for path, title, value in places:
         before: tuple[KeyPath, str] = ((), "")  # the string before in a list: `["-arch", "native"]`
-        for inside, text in _texts(build.get(title)):
+        for inside, text in _texts(value):
             named = str(inside[0]).rpartition(".")[2] if inside else ""
             follows = inside and inside[:-1] == before[0] and isinstance(inside[-1], int)
             call = f"{before[1]} {text}" if follows else text
@@ -140,8 +155,8 @@ def native(data: Raw) -> Iterator[Problem]:
             ends = max((found.end() for found in _NATIVE.finditer(call)), default=0)
             if (named in _ARCHITECTURES and text.strip() == "native") or ends > len(call) - len(text):
                 yield Problem(
-                    ("build", title, *inside),
-                    f"[build] {title}: {quote(text)} compiles GPU code for the GPU of the build machine only",
+                    (*path, *inside),
+                    f"{title}: {quote(text)} compiles GPU code for the GPU of the build machine only",
                     "remove it: gpuforge passes the architectures in `archs` to the build",
                 )
 
