@@ -6,7 +6,6 @@ import ast
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,12 +198,5 @@ ROOT = Path(runtime.__file__).parent
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_runtime_travels_alone(path: Path) -> None:
-    """Each module is Python 3.9 and imports only the standard library, its neighbours and its back end's package."""
-    own = {"opencl": {"pyopencl"}, "iree": {"iree"}}.get(path.parent.name, set())
-    known = sys.stdlib_module_names | own
-    for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 9))):
-        if isinstance(node, ast.Import):
-            assert {name.name.partition(".")[0] for name in node.names} <= known
-        if isinstance(node, ast.ImportFrom):
-            assert node.level or (node.module or "").partition(".")[0] in known
+def test_the_runtime_is_written_for_python_3_9(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 9))
