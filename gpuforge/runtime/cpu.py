@@ -61,16 +61,11 @@ class Cpu(NamedTuple):
 @cache
 def this_cpu(cpuinfo: str = CPUINFO) -> Cpu:
     """Return the facts about this machine's CPU; raises nothing."""
-    return Cpu(os.uname().machine, frozenset(_fact("flags", cpuinfo).split()) or None)
+    return Cpu(os.uname().machine, frozenset(fact("flags", cpuinfo).split()) or None)
 
 
-def model(cpuinfo: str = CPUINFO) -> str:
-    """Return the name of this machine's CPU or, if it is unknown, the machine type; raises nothing."""
-    return _fact("model name", cpuinfo).strip() or os.uname().machine
-
-
-def _fact(name: str, cpuinfo: str) -> str:
-    """Return the value of a line of the first CPU, or ""."""
+def fact(name: str, cpuinfo: str = CPUINFO) -> str:
+    """Return the value of a line of the first CPU, or ""; raises nothing."""
     try:
         with open(cpuinfo, "rb") as stream:
             lines = stream.read(FIRST).decode("ascii", "replace").splitlines()

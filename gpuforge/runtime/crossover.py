@@ -122,7 +122,7 @@ class Crossover:
 
     def _key(self, device: str, place: str) -> CacheKey:
         what = json.dumps([self.name, self._version, self._sizes, self._tolerance, place])
-        here = f"{cpu.model()}, {len(os.sched_getaffinity(0))} processors"
+        here = f"{cpu.fact('model name').strip() or os.uname().machine}, {len(os.sched_getaffinity(0))} processors"
         label = f"{self.name}: the size from which on the kernel is faster, with data on the {place}"
         return CacheKey.of(what.encode(), toolchain=f"measured on {here}", arch=device, label=label)
 

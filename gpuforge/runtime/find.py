@@ -47,11 +47,9 @@ def places_of(package: str, name: str, shipped: str, env: Mapping[str, str]) -> 
 
 
 def kernels_wheels(home: str) -> Listing | None:
-    if not os.path.isfile(os.path.join(home, layout.LISTING)):
-        return None
     try:
         from .wheels import listing
-    except ImportError:  # another wheel's list
+    except ImportError:  # there is none, or another wheel's
         return None
     return listing(home)
 

@@ -118,9 +118,9 @@ class KernelSet:
 
         from .backends import owner_of
         from .driver import opened_driver
-        from .signature import context_handle
+        from .signature import context_handle, device_number
 
-        owner = owner_of(context)
+        owner, device = owner_of(context), device_number(device)
         if context is not None and not owner:
             context_handle(context)
         for each in list(_sets):

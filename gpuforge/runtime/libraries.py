@@ -26,11 +26,14 @@ from .values import (
     place_in,
     unreadable,
 )
-from .wheels import Listing, installed, listing, none_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .builds import BuildsFolder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .wheels import Listing
 
 _Part = TypeVar("_Part")
 ABI_SYMBOL = "gpuforge_abi_id"
@@ -167,7 +170,7 @@ def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
         index = None if compiled else read_libraries(layout.index(kernels))
     except Refused as refused:
         raise KernelUnavailable([str(refused)]) from refused
-    known = listing(lookup.home)
+    known = _listing(lookup.home)
     if compiled is None:
         names, abi = _without_sources(lookup, index, known)
     else:
@@ -177,6 +180,14 @@ def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
         *([built_library(lookup, abi)] if compiled else []),
         *_shipped(lookup, names, abi, known),
     )
+
+
+def _listing(home: str) -> Listing | None:
+    try:
+        from .wheels import listing
+    except ImportError:  # as in `find`, which not all wheels with libraries have
+        return None
+    return listing(home)
 
 
 def identity_of(demands: Demands) -> str | Reason:
@@ -302,11 +313,15 @@ def _builds(lookup: Lookup, name: str, abi: str | Reason, listed: Listing | None
     """Return the libraries of one fallback object, in the wheel itself or in its kernels wheels."""
     if listed is None or name not in listed.sets:
         return _in_folder(layout.kernels(lookup.home, name), name, abi)
+    from .wheels import none_installed
+
     return list(_apart(lookup, name, abi)) or [Build(Origin.SHIPPED, "", problem=none_installed(listed))]
 
 
 def _apart(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[Build]:
     """Yield the libraries in the installed kernels wheels, those for the newest CUDA first."""
+    from .wheels import installed
+
     for wheel in installed(lookup.home, lookup.package):
         problem = wheel.problem_of(name)
         if problem is not None:
@@ -369,7 +384,7 @@ def built_place(lookup: Lookup, abi: str | Reason) -> BuildPlace:
 
 def cpu_places(lookup: Lookup, name: str, abi: str | Reason) -> tuple[BuildPlace, ...]:
     """Return the places of the libraries of the object `name`, which do a set's work on the CPU."""
-    found = _builds(lookup, name, abi, listing(lookup.home))
+    found = _builds(lookup, name, abi, _listing(lookup.home))
     return tuple(_place(build._replace(origin=Origin.CPU)) for build in found)
 
 

@@ -71,7 +71,7 @@ class Sources(NamedTuple):
 
     def mentions(self, module: Module, name: str) -> bool:
         """Return whether a source or its headers may have a kernel: its name is in them, or they join words."""
-        word = re.compile(rb"\b" + re.escape(plain_name(name).encode()) + rb"\b")
+        word = re.compile(rb"\b" + re.escape(plain_name(name).encode(errors="replace")) + rb"\b")
         try:
             texts = [module.read(), *self.included().values()]
         except Refused:

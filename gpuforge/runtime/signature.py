@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_int, c_int64, c_uint8, c_uint64, c_void_p
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, TypeVar
 
 POINTER = 8  # bytes
 QUALIFIER = r"\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*"
@@ -72,8 +72,8 @@ def matching(kernels: Iterable[Entry], given: str) -> tuple[Entry, ...]:
     A name is a symbol, a signature, or a name with or without namespaces and template arguments. The first of these
     that any kernel has counts: `scale` is the global function where there is a `ns::scale`, too.
     """
-    if not isinstance(given, str):
-        raise TypeError(f"a kernel's name is a str, not {type(given).__name__}")
+    if not isinstance(given, str) or "\0" in given:
+        raise TypeError(f"a kernel's name is a str without NUL, not {_shown(given)}")
     listed, name = list(kernels), _normal(given)
     spelled = [(entry, _all_spellings(entry)) for entry in listed]
     for rank in range(5):
@@ -306,9 +306,6 @@ def _described(given: Given) -> str:
 
 
 FREED = "the memory was freed, by the end of its `with` statement or by `free`"
-LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
-DEFAULT = (0, LEGACY)
-PER_THREAD = 2  # CU_STREAM_PER_THREAD: the default stream of the calling thread
 
 _MOST = (1 << 31) - 1  # of a grid's first axis, with CUDA; no back end has more
 _MOST_BYTES = (1 << 62) - 1
@@ -545,6 +542,7 @@ def device_number(device: Any) -> int | None:
 
 
 _REACHABLE = {1, 3, 11}  # DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost
+_MOST_AXES = 64  # as in NumPy
 _READ_ONLY, _IS_COPIED = 1, 2  # DLPACK_FLAG_BITMASK_…
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}  # DLDataTypeCode
@@ -617,12 +615,6 @@ def refuse_gaps(array: Any, shape: Sequence[int], strides: Sequence[int], step: 
 
 def tensor_of(capsule: object) -> DLTensor:
     return DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
-
-
-def address_of(array: object, tensor: DLTensor) -> int:
-    if tensor.strides:  # NULL: contiguous
-        refuse_gaps(array, tensor.shape[: tensor.ndim], tensor.strides[: tensor.ndim], 1)
-    return int((tensor.data or 0) + tensor.byte_offset)
 
 
 def _writable_tensor_of(array: Any) -> tuple[object, DLTensor, bool]:
@@ -720,7 +712,9 @@ def _of_numpy(numpy: Any, value: Any) -> HostArray:
     dtype = plain.dtype
     if dtype.hasobject or dtype.kind in "SUTmM":
         raise TypeError(f"an array of {dtype} has {_CONTENTS.get(dtype.kind, _CONTENTS['O'])}")
-    if not dtype.isnative:
+    if not dtype.isnative or (
+        dtype.fields and dtype != dtype.newbyteorder("=")
+    ):  # subarrays have an order of their own
         raise TypeError(_foreign(f"an array of {dtype}"))
     strides = None if plain.flags.c_contiguous else plain.strides
     return HostArray(
@@ -738,7 +732,7 @@ def _of_buffer(value: Any, view: memoryview) -> HostArray:
         raise TypeError(f"{kind} has pointers to text of Python, which must not change: use ctypes.c_void_p")
     if set(form) & ({">", "!"} if _NATIVE == "<" else {"<"}):
         raise TypeError(_foreign(kind))
-    if form[:1] in {"&", "X"} and not view.ndim:
+    if form.lstrip("@=<>")[:1] in {"&", "X", "P"} and not view.ndim:
         raise TypeError(f"{kind} is a pointer of ctypes, and not an array")
     if any(offset >= 0 for offset in view.suboffsets or ()):
         raise ValueError(f"{kind} is not one block of memory, but has pointers to parts: pass a copy")
@@ -766,7 +760,9 @@ def _of_dlpack(value: Any) -> HostArray | None:
     if letter is None:
         raise TypeError(f"{type(value).__name__} has elements that have no C type")
     itemsize = (tensor.bits * tensor.lanes + 7) // 8
-    shape = tuple(tensor.shape[: tensor.ndim])
+    shape = tuple(tensor.shape[: tensor.ndim]) if 0 < tensor.ndim <= _MOST_AXES and tensor.shape else ()
+    if len(shape) != tensor.ndim or min(shape, default=0) < 0 or tensor.device_type not in _REACHABLE:
+        raise TypeError(f"{type(value).__name__} gives a description that no array in the CPU's memory has")
     strides = tuple(step * itemsize for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
     writable = writable and type(value).__module__.partition(".")[0] not in _IMMUTABLE
     return HostArray(
@@ -780,7 +776,25 @@ def _foreign(what: str) -> str:
     return f"{what} is not in the byte order of this machine: convert it with {convert}"
 
 
+_Owned = TypeVar("_Owned", bound="Owned")
 _typed: dict[tuple[type, str], type] = {}  # classes of memory, by the type of what was uploaded
+
+
+class Owned:
+    """Memory that a `with` statement frees."""
+
+    __slots__ = ()
+    dtype = ""  # as NumPy writes it, "<f4", of what was uploaded
+    free: Callable[[], None]
+
+    def __enter__(self: _Owned) -> _Owned:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("memory cannot be copied or pickled: it has one owner, who frees it")
 
 
 class Uploads:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from dlpack_samples import Capsuled
 
 from gpuforge.runtime.backends.opencl.kernel import OpenClMemory
 from gpuforge.runtime.backends.system import HostKernel, load
@@ -32,6 +33,7 @@ TYPED = Entry(
 SIZED = Entry("scale", "scale", (Parameter("", 8), Parameter("", 4), Parameter("", 8)))
 N, A = np.uint64(2), np.float32(2)
 BYTES = bytes(range(8))
+NEGATIVE = (ctypes.c_int64 * 2)(-2, 2)
 
 
 class OnDevice:
@@ -79,12 +81,33 @@ class Named(ctypes.Structure):
     _fields_ = (("names", ctypes.c_char_p * 2),)
 
 
+class Either(ctypes.Union):
+    _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_int))
+
+
+class Bits(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int, 3), ("b", ctypes.c_int, 29))
+
+
+class One(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_float),)
+
+
 class Empty(ctypes.Structure):
     _fields_ = ()
 
 
 class Large(ctypes.Structure):
     _fields_ = (("content", ctypes.c_char * (100 << 20)),)
+
+
+def lying(**changed: Any) -> Any:
+    """An array of DLPack whose description is changed."""
+    x = floats(6)
+    array = Capsuled(x.ctypes.data, 1, kept=x)
+    for name, value in changed.items():
+        setattr(array._managed.tensor, name, value)
+    return array
 
 
 def floats(count: int = 2) -> Any:
@@ -179,6 +202,7 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "a buffer in another byte order": _x(lambda: memoryview(np.ones(2, ">f4"))),
     "a masked array": _x(lambda: np.ma.masked_array(floats(), [True, False])),
     "an array with gaps": _x(lambda: floats(4)[::2]),
+    "an array of structs with an array in another byte order": _x(lambda: np.ones(2, [("a", ">f4", (2,))])),
     "an array backwards": _x(lambda: floats()[::-1]),
     "an array that repeats an element": _x(lambda: np.broadcast_to(np.float32(1), (2,))),
     "a buffer with gaps": _x(lambda: memoryview(bytearray(16))[::2]),
@@ -229,6 +253,14 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "a struct without fields": _a(Empty),
     "an array of texts of ctypes": _x(lambda: (ctypes.c_char_p * 2)(b"a", b"b")),
     "a struct of 100 MB": _a(Large),
+    "a union": _a(Either),
+    "a struct of bit fields": _a(Bits),
+    "types: a struct for a float": _typed(a=One(2)),
+    "an array of DLPack with 2^30 axes": _x(lambda: lying(ndim=1 << 30)),
+    "an array of DLPack with -1 axes": _x(lambda: lying(ndim=-1)),
+    "an array of DLPack without a shape": _x(lambda: lying(shape=None)),
+    "an array of DLPack with a negative axis": _x(lambda: lying(shape=ctypes.addressof(NEGATIVE))),
+    "an array of DLPack that is on a GPU after all": _x(lambda: lying(type=2)),
     "a reference of ctypes": _x(lambda: ctypes.byref(ctypes.c_float(1))),
     "a function of ctypes": _x(lambda: ctypes.CFUNCTYPE(None)(lambda: None)),
     "a grid of 0": _size(grid=0),
@@ -262,6 +294,7 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "upload: another byte order": lambda kernel: kernel.upload(np.ones(2, ">f4")),
     "upload: a list": lambda kernel: kernel.upload([1.0, 2.0]),
     "upload: a pointer": lambda kernel: kernel.upload(ctypes.pointer(ctypes.c_float(1))),
+    "upload: an address": lambda kernel: kernel.upload(ctypes.c_void_p(8)),
     "upload: a number": lambda kernel: kernel.upload(5),
     "write: another size": lambda kernel: kernel.memory(8).write(floats(3)),
     "read: another size": lambda kernel: kernel.memory(8).read(bytearray(4)),

@@ -144,7 +144,7 @@ def test_another_cpu_or_fewer_processors_measure_again(
 ) -> None:
     """A home folder may belong to many machines."""
     found()
-    monkeypatch.setattr("gpuforge.runtime.cpu.model", lambda: "another CPU")
+    monkeypatch.setattr("gpuforge.runtime.cpu.fact", lambda _: "another CPU")
     found()
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3, 4, 5, 6})
     found()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import os
+import pickle
 import subprocess
 import sys
 import threading
 import time
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import golden
@@ -268,6 +271,14 @@ def test_a_fault_on_the_gpu_is_raised_and_memory_freed(
         run_saxpy(kernel, 2.0, array("f", [1.0]), array("f", [1.0]))
     assert (error.value.call, error.value.code) == ("cuMemcpyDtoHAsync_v2", 700)
     assert counter(stub, "stub_allocated") == 0
+
+
+@pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_memory_has_one_owner(kernels: KernelSet, use: Callable[[object], object]) -> None:
+    kernel = kernels.function("saxpy")
+    for memory in (kernel.memory(8), kernel.upload(array("f", [1]))):
+        with memory, pytest.raises(TypeError, match="it has one owner"):
+            use(memory)
 
 
 def test_no_room_on_the_device(kernels: KernelSet) -> None:

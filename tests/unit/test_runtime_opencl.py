@@ -278,6 +278,18 @@ def test_what_fits_the_parameters_of_a_kernel_is_passed(scale: OpenClKernel, sum
     assert np.frombuffer(y, "f4") == 44
 
 
+@pytest.mark.thorough
+def test_what_a_parent_has_opened_is_an_error_in_a_fork(
+    scale: OpenClKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = scale.upload(np.ones(4, "f4"))
+    again = scale.bind(1, 1, memory, ONE, TWO)
+    monkeypatch.setattr(scale._context, "_pid", -1)
+    for use in (again, lambda: memory.read(bytearray(16))):
+        with pytest.raises(DriverError, match="start workers with 'spawn'"):
+            use()
+
+
 def freed(kernel: OpenClKernel) -> OpenClMemory:
     memory = kernel.memory(16)
     memory.free()

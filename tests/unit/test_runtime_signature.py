@@ -231,7 +231,9 @@ def test_pointers_through_which_a_kernel_only_reads(type_: str, found: bool) -> 
     assert host_access.reads_only(Parameter(type_, 8)) is found
 
 
-@pytest.mark.parametrize("name", [b"scale", 5, None])
+@pytest.mark.parametrize("name", [b"scale", 5, None, "scale\0"])
 def test_a_name_is_text(name: object) -> None:
-    with pytest.raises(TypeError, match=r"^a kernel's name is a str, not (bytes|int|NoneType)$"):
+    with pytest.raises(
+        TypeError, match=r"^a kernel's name is a str without NUL, not (b'scale'|5|None|'scale.x00')$"
+    ):
         matching(KERNELS, name)  # type: ignore[arg-type]

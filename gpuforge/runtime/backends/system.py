@@ -16,6 +16,7 @@ from ..signature import (
     FREED,
     Entry,
     Given,
+    Owned,
     Parameter,
     Uploads,
     check,
@@ -80,11 +81,10 @@ _MOST = 32764  # bytes of all arguments, as with CUDA; C passes large structs on
 _OTHER_BACK_ENDS = __package__.rpartition(".")[0]
 
 
-class HostMemory:
+class HostMemory(Owned):
     """A copy of an array in the CPU's memory, so that code for a GPU runs here unchanged; see `Memory`."""
 
     __slots__ = ("_bytes", "_size")
-    dtype = ""
 
     def __init__(self, size: int) -> None:
         self._size = size_of("the memory's size", size)
@@ -125,12 +125,6 @@ class HostMemory:
         if content is None:
             raise ValueError(FREED)
         return content
-
-    def __enter__(self) -> HostMemory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.free()
 
 
 class _Passed(NamedTuple):
@@ -304,6 +298,13 @@ def _number(value: Any, described: Given, parameter: Parameter) -> Any:
     Raises TypeError for one that C does not have, ValueError for a pointer to text that must not change.
     """
     kind = type(value)
+    if described.kind == "struct":
+        parts = any(len(field) > 2 for field in kind._fields_)  # bit fields
+        hint = spelled(parameter, "…") or (
+            "it by address" if parts or isinstance(value, ctypes.Union) else ""
+        )
+        if hint:
+            raise TypeError(f"ctypes does not pass {kind.__name__} by value as C does: pass {hint}")
     if not isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes._Pointer)):
         scalar = _SCALARS.get(described.dtype[1:])
         if scalar is None:

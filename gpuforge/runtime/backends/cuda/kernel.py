@@ -21,17 +21,14 @@ from typing import Any, NamedTuple, Optional, Union
 from ...driver import Driver, DriverModule
 from ...process import DriverError, shared
 from ...signature import (
-    DEFAULT,
     DLPACK_KINDS,
     FREED,
-    LEGACY,
-    PER_THREAD,
     DLTensor,
     Entry,
     Given,
+    Owned,
     Parameter,
     Uploads,
-    address_of,
     check,
     context_handle,
     given_array,
@@ -54,6 +51,9 @@ from ...signature import (
     whole,
 )
 
+LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
+DEFAULT = (0, LEGACY)
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: the default stream of the calling thread
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
@@ -301,7 +301,7 @@ def release(driver: Driver, device: int | None, context: Any) -> None:
         each.release()
 
 
-class Memory:
+class Memory(Owned):
     """Device memory of `size` bytes; use it in a `with` statement, which frees it.
 
     Launches and copies of it follow each other in the order of their calls, whatever their streams are. Other libraries
@@ -309,7 +309,6 @@ class Memory:
     """
 
     __slots__ = ("_context", "_driver", "address", "on_default", "pending", "place", "size")
-    dtype = ""  # as NumPy writes it, "<f4", of what was uploaded
 
     def __init__(self, context: Context, size: int) -> None:
         size = size_of("the memory's size", size)
@@ -397,12 +396,6 @@ class Memory:
                 for recorded in list(self.pending.values()):
                     self._driver.call("cuStreamWaitEvent", LEGACY, recorded.event, 0)
         self.on_default = True
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.free()
 
     def _usable(self) -> int:
         if not self.address:
@@ -677,7 +670,9 @@ def _dlpack(accept: Accept) -> ArrayReader:
         capsule = array.__dlpack__(stream=stream or LEGACY)
         tensor = tensor_of(capsule)
         accept(_typestr(tensor))
-        return address_of(array, tensor)
+        if tensor.strides:  # NULL: contiguous
+            refuse_gaps(array, tensor.shape[: tensor.ndim], tensor.strides[: tensor.ndim], 1)
+        return int((tensor.data or 0) + tensor.byte_offset)
 
     return ArrayReader(locate, late=late)
 

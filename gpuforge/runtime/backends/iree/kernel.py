@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ...signature import (
     FREED,
     HostArray,
+    Owned,
     Uploads,
     given_value,
     host_array,
@@ -158,11 +159,10 @@ class IreeDevice:
         return failure(error, call, self.driver, self.name, kernel)
 
 
-class IreeMemory:
+class IreeMemory(Owned):
     """Memory of a device of IREE; see `Memory`."""
 
     __slots__ = ("_buffer", "_iree_device", "size")
-    dtype = ""
 
     def __init__(self, iree_device: IreeDevice, size: int) -> None:
         import iree.runtime as iree
@@ -216,12 +216,6 @@ class IreeMemory:
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
         self._buffer = None
-
-    def __enter__(self) -> IreeMemory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.free()
 
 
 # IREE's types -> NumPy's types of the same bits; without a sign in IREE, both of NumPy's

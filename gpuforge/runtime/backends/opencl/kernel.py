@@ -19,6 +19,7 @@ from ...signature import (
     Entry,
     Given,
     HostArray,
+    Owned,
     Parameter,
     Uploads,
     check_count,
@@ -38,6 +39,7 @@ from ...signature import (
     target_of,
     whole,
 )
+from ...values import Reason
 from .devices import name_of
 
 # OpenCL's statuses: https://registry.khronos.org/OpenCL/specs/3.0-unified/html/OpenCL_API.html#error_codes
@@ -104,6 +106,7 @@ class OpenClContext:
             self.queue = cl.CommandQueue(context, self.device)
         except cl.Error as error:
             raise failure(error, "clCreateCommandQueue", self.name) from error
+        self._pid = os.getpid()
         self.launched = ("", "")  # name and source of the last kernel, whose fault shows in a later call
         self.numbers: set[int] = set()  # the numbers by which its device was looked up
         self._lock = threading.Lock()
@@ -122,9 +125,11 @@ class OpenClContext:
             self._programs = {}
 
     def queue_of(self, stream: Any) -> Any:
-        """Return the queue of a launch or copy, None for the context's own; raises TypeError."""
+        """Return the queue of a launch or copy, None for the context's own; raises TypeError, DriverError."""
         import pyopencl as cl
 
+        if self._pid != os.getpid():  # the implementation's threads are the parent's: it would wait for ever
+            raise DriverError("fork", -36, "INVALID_COMMAND_QUEUE", str(Reason("forked")), device=self.name)
         if stream is not None and not isinstance(stream, cl.CommandQueue):
             raise TypeError(f"a stream of OpenCL is a pyopencl.CommandQueue, not {type(stream).__name__}")
         return self.queue if stream is None else stream
@@ -171,11 +176,10 @@ def release(device: int | None, context: Any) -> None:
                 del _contexts[key]
 
 
-class OpenClMemory:
+class OpenClMemory(Owned):
     """Memory of an OpenCL device; see `Memory`."""
 
     __slots__ = ("_buffer", "_context", "events", "size")
-    dtype = ""
 
     def __init__(self, context: OpenClContext, size: int, kernel: tuple[str, str] = ("", "")) -> None:
         """Allocate `size` bytes, for a launch of `kernel` if that is given.
@@ -237,12 +241,6 @@ class OpenClMemory:
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
             buffer.release()
-
-    def __enter__(self) -> OpenClMemory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.free()
 
     def _copy(self, stream: Any, target: Any, source: Any) -> None:
         import pyopencl as cl
@@ -337,16 +335,11 @@ class Limits(NamedTuple):
 
     def check(self, block: tuple[int, int, int]) -> None:
         """Raise ValueError, which names the limit, unless the device takes a block."""
-        for axis, number, limit in zip("xyz", block, self.block):
-            if number > limit:
-                raise ValueError(
-                    f"block {block}: its axis {axis} is {number}, and the most of {self.owner} is {limit}"
-                )
         threads = math.prod(block)
-        if threads > self.threads:
-            raise ValueError(
-                f"block {block}: it has {threads} threads, and the most of {self.owner} is {self.threads}"
-            )
+        axes = [(f"its axis {axis} is {n}", n, most) for axis, n, most in zip("xyz", block, self.block)]
+        for what, number, most in (*axes, (f"it has {threads} threads", threads, self.threads)):
+            if number > most:
+                raise ValueError(f"block {block}: {what}, and the most of {self.owner} is {most}")
 
 
 class OpenClKernel(Uploads):
