@@ -17,7 +17,7 @@ from gpuforge import locks
 from gpuforge.errors import GpuforgeError
 from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.outcome import ActionReason, ActionResult, Observer, Outcome, Step
-from gpuforge.execute.slots import Room, machine_memory, slots_of
+from gpuforge.execute.slots import machine_memory, slots_of
 from gpuforge.execute.store import Store
 from gpuforge.execute.times import now
 from gpuforge.execute.verdict import Verdict, verdicts
@@ -116,8 +116,8 @@ class Engine:
         self._record = _Record(ledger, project, logs, {step.action.id: step.key for step in steps})
         self._workers = workers
         actions = {name: self._steps[name].action for name in self._to_run}
-        room = Room(max(1, jobs), memory or machine_memory())
-        self._slots = slots_of(workers, actions, room, self._record)
+        memory = memory or machine_memory() * 9 // 10  # the rest of the machine has the last tenth
+        self._slots = slots_of(workers, actions, max(1, jobs), memory, self._record)
         self._observer = observer
         self._started: dict[str, tuple[Work, float]] = {}  # with the time of a monotonic clock
         self._results: dict[str, ActionResult] = {}

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from gpuforge.execute.work import Workers
 from gpuforge.plan.action import Action, Pool
@@ -18,13 +18,6 @@ _MOST_AT_ONCE = 1000  # actions on remote workers
 _DOWNLOADS = 4  # at once, in addition to the job slots
 _UNKNOWN = 1 << 30  # bytes that a process takes which was never measured: a compiler of C++ or CUDA
 _CGROUPS = ("memory.max", "memory/memory.limit_in_bytes")  # versions 2 and 1
-
-
-class Room(NamedTuple):
-    """What the actions of this machine may take together: `jobs` processes, and bytes of `memory`."""
-
-    jobs: int
-    memory: int
 
 
 class Past(Protocol):
@@ -38,12 +31,12 @@ class Past(Protocol):
 
 
 def machine_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the bytes that processes may take here: nine tenths of the machine's memory or of its container's."""
+    """Return the bytes that processes may take here: the machine's memory, or its container's."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in _CGROUPS:
         with suppress(OSError, ValueError):  # version 2 has the word "max" where there is no limit
             found.append(int((cgroups / name).read_text()))
-    return min(found) * 9 // 10
+    return min(found)
 
 
 class WorkersRoom:
@@ -75,13 +68,13 @@ class JobSlots:
 
     look = None
 
-    def __init__(self, actions: Mapping[str, Action], room: Room, past: Past) -> None:
+    def __init__(self, actions: Mapping[str, Action], jobs: int, memory: int, past: Past) -> None:
         self._actions = actions
-        self._jobs = room.jobs
-        self._memory = room.memory
+        self._jobs = jobs
+        self._memory = memory
         self._past = past
         self._held: dict[str, int] = {}  # the bytes that running actions may take
-        self._free: dict[Pool, int] = {"jobs": room.jobs, "downloads": min(room.jobs, _DOWNLOADS)}
+        self._free: dict[Pool, int] = {"jobs": jobs, "downloads": min(jobs, _DOWNLOADS)}
         self.most = sum(self._free.values())
         self._taken: dict[str, int] = {}  # the slots of running actions
         self._ended: set[str] = set()
@@ -143,7 +136,7 @@ class JobSlots:
 
 
 def slots_of(
-    workers: Workers, actions: Mapping[str, Action], room: Room, past: Past
+    workers: Workers, actions: Mapping[str, Action], jobs: int, memory: int, past: Past
 ) -> JobSlots | WorkersRoom:
     """Return the slots for a run's actions."""
-    return WorkersRoom(workers, actions) if workers.is_remote else JobSlots(actions, room, past)
+    return WorkersRoom(workers, actions) if workers.is_remote else JobSlots(actions, jobs, memory, past)

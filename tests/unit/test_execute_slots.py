@@ -115,7 +115,7 @@ def test_the_memory_of_a_machine_is_less_in_a_container(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("max\n")
     whole = slots.machine_memory(tmp_path)
     (tmp_path / "memory.max").write_text("1000\n")
-    assert whole > slots.machine_memory(tmp_path) == 900
+    assert whole > slots.machine_memory(tmp_path) == 1000
 
 
 @dataclass

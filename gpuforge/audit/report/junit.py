@@ -8,7 +8,7 @@ of Jenkins' JUnit plugin, of which GitLab reads a part
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from gpuforge.audit.findings import Finding, Severity, at_least
@@ -68,7 +68,7 @@ def _case(rule: Rule, wheel: WheelReport, failing: Sequence[Severity]) -> ET.Ele
         failure = ET.SubElement(case, "failure", message=_clean(bad[0].message), type=bad[0].severity)
         failure.text = _clean("\n\n".join(map(_text, bad)))
     elif ignored and not findings:
-        ET.SubElement(case, "skipped", message=_clean("; ".join(_unique(i.reason for i in ignored))))
+        ET.SubElement(case, "skipped", message=_clean("; ".join(dict.fromkeys(i.reason for i in ignored))))
     if rest:
         ET.SubElement(case, "system-out").text = _clean("\n\n".join(rest))
     return case
@@ -92,10 +92,6 @@ def _text(finding: Finding) -> str:
         *(f"- {shown(subject)}" for subject in bullets(finding)),
     ]
     return "\n".join([*text, f"fix: {finding.fix}", *finding.commands])
-
-
-def _unique(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
 
 
 def _clean(text: str) -> str:
