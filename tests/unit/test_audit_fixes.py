@@ -15,7 +15,7 @@ import refused_samples
 from archive_samples import wheel_file
 from audit_samples import wheel, with_ident
 
-from gpuforge.audit import audit
+from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding
 from gpuforge.datafile import load
 from gpuforge.wheel import checks
@@ -384,6 +384,7 @@ CXX = (
 void f() { try { throw 1; } catch (int n) { std::cout << n; } }
 """
 )
+CUBLAS = f"{MODULE}int cublasCreate_v2(void *);\nint f(void) {{ return cublasCreate_v2(0); }}\n"
 DATA = f"{MODULE}int x; int *y = &x;\nint *f(void) {{ return y; }}\n"
 
 
@@ -395,8 +396,11 @@ DATA = f"{MODULE}int x; int *y = &x;\nint *f(void) {{ return y; }}\n"
         ("GF507", "gcc", DATA, ["-Wl,-z,norelro"], "-Wl,-z,relro,-z,now"),
         ("GF304", "gcc", DATA, ["-Wl,--disable-new-dtags"], "-Wl,--enable-new-dtags"),
         ("GF511", "gcc", DATA, ["-nostdlib", "-Wl,-z,max-page-size=4096"], "-Wl,-z,max-page-size=65536"),
+        ("GF503", "gcc", DATA, ["-z", "execstack"], "-z noexecstack"),
+        ("GF202", "g++", CXX, ["-z", "nodefaultlib"], "without -z nodefaultlib"),
+        ("GF215", "gcc", CUBLAS, [], "-lcublas"),
     ],
-    ids=["GF107", "GF506", "GF507", "GF304", "GF511"],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 30 else "",
 )
 def test_the_flag_that_a_finding_names_mends_the_build(
     code: str, compiler: str, source: str, fault: Sequence[str], flag: str, tmp_path: Path
@@ -409,18 +413,40 @@ def test_the_flag_that_a_finding_names_mends_the_build(
         shared = library(
             place.with_name("libshared.so"), source=CXX.replace("PyInit_ext", "shared"), compiler="g++"
         )
-        entries = path_of("$ORIGIN", "$ORIGIN/../nvidia/cuda_runtime/lib")
+        entries = path_of("$ORIGIN", "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cublas/lib")
         own = [shared] if compiler == "g++" else []
         needed = [*own, library(place.parent / "package" / "libcudart.so.12")]
+        cublas = "int cublasCreate_v2(void *x) { return x != 0; }"
+        library(place.parent / "package" / "libcublas.so", "-Wl,-soname,libcublas.so.12", source=cublas)
+        flags = (*flags, f"-L{place.parent / 'package'}")
         module = library(place, *entries, *flags, needed=needed, source=source, compiler=compiler)
         # EM_AARCH64 or EM_X86_64, as the linker is for one
         machine, number = ("aarch64", 183) if code == "GF511" else ("x86_64", 62)
         files = {f"demo/{path.name}": with_ident(path.read_bytes(), 18, number) for path in (module, *own)}
-        made = wheel(place.parent, files, name=NAME.replace("x86_64", machine), requires=[RUNTIME])
+        made = wheel(
+            place.parent,
+            files,
+            name=NAME.replace("x86_64", machine),
+            requires=[RUNTIME, "nvidia-cublas-cu12"],
+        )
         return {f.code: f.fix for f in audit([made]).findings}
 
     assert flag in found("built", *fault)[code]
-    assert found("again", *fault, flag) == {}
+    added = [] if flag.startswith("without") else [*fault, *shlex.split(flag)]
+    assert found("again", *added) == {}
+
+
+def repair(built: Path, folder: Path, command: str, libraries: Path) -> Path:
+    """Run a repair that finds libraries in a folder, and return the wheel that it writes."""
+    bin_folder = Path(sys.executable).parent
+    paths = {
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": str(libraries),
+    }
+    argv = [str(bin_folder / "python"), "-m", *shlex.split(command), "-w", str(folder), str(built)]
+    subprocess.run(argv, check=True, env={**os.environ, **paths}, stderr=subprocess.DEVNULL)
+    (result,) = folder.iterdir()
+    return result
 
 
 @pytest.mark.parametrize(
@@ -455,20 +481,96 @@ def test_a_library_is_left_out_by_the_command_of_its_finding(
     built = wheel(tmp_path, files, name="demo-1.0-cp39-abi3-linux_x86_64.whl", requires=requires)
 
     def repaired(folder: str, command: str = "auditwheel repair") -> dict[str, str]:
-        target, bin_folder = tmp_path / folder, Path(sys.executable).parent
-        paths = {
-            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
-            "LD_LIBRARY_PATH": str(tmp_path / "lib"),
-        }
-        words = [str(bin_folder / "python"), "-m", *shlex.split(command), "--exclude", "libc10.so"]
-        argv = [*words, "-w", str(target), str(built)]
-        subprocess.run(argv, check=True, env={**os.environ, **paths}, stderr=subprocess.DEVNULL)
-        (result,) = target.iterdir()
+        result = repair(built, tmp_path / folder, f"{command} --exclude libc10.so", tmp_path / "lib")
         return {f.code: f.fix for f in audit([result]).findings}
 
     fix = repaired("grafted")[code]
     command = fix[fix.index("auditwheel repair") :].partition(")")[0].replace("NAME", needed[0])
     assert repaired("left out", command).keys() == leaves
+
+
+LINUX = "demo-1.0-cp39-abi3-linux_x86_64.whl"
+CALLS = f"int liba(void);\n{MODULE}int f(void) {{ return liba(); }}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "source"),
+    [
+        ("libstdc++-12345678.so.6", "libstdc++.so.6", CXX),
+        ("libmvec-2-12345678.28.so", "libmvec.so.1", f"double _ZGVbN2v_sin(double);\n{MODULE}"),
+    ],
+)
+def test_what_the_system_has_is_left_to_it_by_auditwheel(
+    name: str, plain: str, source: str, tmp_path: Path
+) -> None:
+    """GF107: a library that was grafted by hand, and the repair of the same build by the command of the finding."""
+    compiler = "g++" if source is CXX else "gcc"
+    path = subprocess.check_output([compiler, f"-print-file-name={plain}"], text=True).strip()
+    ext = library(
+        tmp_path / "ext.so",
+        *path_of("$ORIGIN/../demo.libs"),
+        needed=[Path(path)],
+        source=source,
+        compiler=compiler,
+    )
+    built = wheel(tmp_path, {"demo/ext.abi3.so": ext.read_bytes()}, name=LINUX)
+    patchelf(ext, "--replace-needed", plain, name)
+    copy = written(tmp_path / name, "")
+    copy.write_bytes(Path(path).read_bytes())
+    patchelf(copy, "--set-soname", name)
+    other = library(tmp_path / "other.so", needed=[Path(path)])
+    files = {"demo/ext.abi3.so": ext, f"demo.libs/{name}": copy, "demo/other.so": other}
+    by_hand = wheel(tmp_path, {file: place.read_bytes() for file, place in files.items()}, name=NAME)
+    (found,) = (f for f in audit([by_hand]).findings if f.code == "GF107")
+    command = "auditwheel repair" + found.fix.partition("auditwheel repair")[2].partition("`")[0]
+    after = audit([repair(built, tmp_path / "repaired", command, tmp_path)])
+    assert {f.code for f in after.findings} == set()
+
+
+def test_a_library_of_the_wheel_is_not_grafted_once_all_have_a_path_to_it(tmp_path: Path) -> None:
+    """GF108: auditwheel finds the copy of the build tree for an object without a RUNPATH."""
+    own = library(tmp_path / "lib" / "liba.so")
+    objects = {
+        f"demo/{name}.abi3.so": library(tmp_path / f"{name}.so", *flags, needed=[own], source=source)
+        for name, flags, source in (
+            ("x", path_of("$ORIGIN"), CALLS.replace("ext", "x")),
+            ("y", [], CALLS.replace("ext", "y")),
+        )
+    }
+
+    def repaired(folder: str, *words: str) -> dict[str, str]:
+        files = {file: place.read_bytes() for file, place in {**objects, "demo/liba.so": own}.items()}
+        built = wheel(tmp_path, files, name=LINUX)
+        result = repair(built, tmp_path / folder, shlex.join(["auditwheel", "repair", *words]), own.parent)
+        return {f.code: f.fix for f in audit([result]).findings}
+
+    fix = repaired("grafted")["GF108"]
+    assert "RUNPATH relative to $ORIGIN" in fix
+    assert "--exclude" in fix
+    patchelf(objects["demo/y.abi3.so"], "--set-rpath", "$ORIGIN")
+    assert repaired("left out", "--exclude", "liba.so") == {}
+
+
+def test_code_of_users_brings_no_second_copy_to_what_gxx_has_compiled(tmp_path: Path) -> None:
+    """GF110: a library that users link against, with a runtime of the compiler and without it."""
+    runtime = library(tmp_path / "lib" / "libnvomp.so")
+    brought = against.parse(str(runtime.parent))
+
+    def repaired(folder: str, command: str, needed: Sequence[Path]) -> dict[str, str]:
+        calls = "int libnvomp(void);\nint libhost(void) { return libnvomp(); }\n" if needed else ""
+        host = library(tmp_path / folder / "libhost.so", needed=needed, source=calls)
+        ext = library(tmp_path / folder / "ext.so", *path_of("$ORIGIN"), needed=[host])
+        files = {
+            f"demo/{name}": place.read_bytes() for name, place in (("libhost.so", host), ("ext.abi3.so", ext))
+        }
+        built = wheel(tmp_path, {**files, "demo/demoConfig.cmake": b""}, name=LINUX)
+        result = repair(built, tmp_path / f"{folder} repaired", command, runtime.parent)
+        return {f.code: f.fix for f in audit([result], against=brought).findings}
+
+    fix = repaired("by nvc++", "auditwheel repair", [runtime])["GF110"]
+    command = fix.partition(": ")[2].replace("NAME", runtime.name)
+    assert fix.startswith("Use only g++")
+    assert repaired("by g++", command, []) == {}
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def _is_own(file: str) -> bool:
     nvidias = any(
         library.package in carriers.nvidia_packages() for library in package_tables.candidates(name)
     )
-    return not (nvidias or stem in _stems() or libraries.compiler_runtime(name))
+    return not (nvidias or stem in _stems() or libraries.is_driver(name) or libraries.compiler_runtime(name))
 
 
 @cache

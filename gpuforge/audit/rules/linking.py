@@ -417,8 +417,8 @@ def _dependency_undeclared_finding(
     "functions of CUDA are called, and no NEEDED library defines them",
     what="Objects call CUDA functions that no library loaded with them defines.",
     why="The import, or the first call, fails with `undefined symbol`.",
-    fix="Link with the library (-lcudart, CUDA::cudart), or open it with dlopen. -Wl,-z,defs lists "
-    "the missing symbols.",
+    fix="Link with the library (for libcublas.so: -lcublas, CUDA::cublas), or open it with dlopen. -Wl,-z,defs "
+    "lists the missing symbols.",
     applies_to=PACKAGES,
 )
 def symbols_missing(graph: LinkGraph) -> Iterator[Finding]:
