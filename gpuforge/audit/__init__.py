@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.elf_patterns import patterns, unstable
+from gpuforge.audit.elf_patterns import names_of, patterns, unstable
 from gpuforge.audit.read import inputs, wheel
 from gpuforge.audit.read.input import ALONE, Beside
 
@@ -49,7 +49,8 @@ def audit(
     """
     with inputs.expand(paths, hashes=hashes, beside=beside, watch=watch) as given, ExitStack() as stack:
         several = given.readable if len(given.readable) > 1 else []
-        at_hand = frozenset(unstable().keys() & {one.claims.project for one in several})
+        projects = {one.claims.project for one in several}
+        at_hand = frozenset(package for package in unstable() if projects & names_of(package))
         outcomes = stack.enter_context(wheel.reading(given.readable, patterns(at_hand), jobs, watch))
         # The rules are loaded while the threads read. packaging comes first: deeper in the chain of imports, its
         # regular expressions cost 1,800 system calls, as Python 3.11 takes memory from the kernel for each call beyond

@@ -61,6 +61,13 @@ def unstable() -> dict[str, str]:
     return {row["package"]: row["group"] for row in _data()["symbols"] if "package" in row}
 
 
+@cache
+def names_of(package: str) -> frozenset[str]:
+    """Return the projects that have the functions of such a package: tensorflow-cpu has tensorflow's."""
+    also = (row.get("also", ()) for row in _data()["symbols"] if row.get("package") == package)
+    return frozenset({package}).union(*also)
+
+
 def _group(row: Mapping[str, Any], *, defined: bool) -> SymbolGroup:
     return SymbolGroup(
         row["group"],
@@ -88,8 +95,7 @@ def _is_stable_abi(claims: Claims, file: str) -> bool:
 
 def _of_another(package: str) -> Callable[[Claims, str], bool]:
     """Return whether a file is of another package: the package's own has a hundred thousand of these symbols."""
-    own = {package, f"{package}-cpu", f"{package}-gpu"}
-    return lambda claims, _: claims.project not in own
+    return lambda claims, _: claims.project not in names_of(package)
 
 
 @cache

@@ -17,6 +17,7 @@ from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.judge import Ignore
 from gpuforge.audit.read.input import Beside, Input
 from gpuforge.audit.report.sentences import lines
+from gpuforge.binary.elf import header
 from gpuforge.binary.mangled import readable
 from gpuforge.cli.main import run
 from gpuforge.errors import UsageError
@@ -447,6 +448,7 @@ def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) ->
     }
 
 
+TENSORFLOW = ["_ZN10tensorflow10DEVICE_CPUE", "_ZN10tensorflow12OpDefBuilder3DocENSs"]
 TORCH = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"
 
 
@@ -493,3 +495,29 @@ def test_the_functions_of_the_torch_at_hand_decide(
 )
 def test_a_symbol_has_a_readable_name(symbol: str, name: str) -> None:
     assert readable(symbol) == name
+
+
+@pytest.mark.parametrize(
+    ("function", "unread", "found"),
+    [
+        (TENSORFLOW[0], False, []),
+        (TENSORFLOW[1], False, ["error"]),
+        (TENSORFLOW[0], True, []),  # the part that can be searched has it
+        (TENSORFLOW[1], True, ["warning"]),  # the part that cannot be searched may have it
+    ],
+)
+def test_the_functions_of_tensorflow_for_cpus_decide_as_far_as_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, found: list[str], *, unread: bool
+) -> None:
+    framework = "libtensorflow_framework.so.2"
+    files = {"demo/_C.so": elf(undefined=[function], needed=[framework])}
+    own = wheel(tmp_path, files, requires=["tensorflow>=2.13"])
+    large = ["x" * 5000] if unread else []
+    monkeypatch.setattr(header, "LONGEST", 4000)
+    given = {
+        f"tensorflow/{framework}": elf(soname=framework, defined=TENSORFLOW[:1]),
+        "tensorflow/libtensorflow_cc.so.2": elf(soname="libtensorflow_cc.so.2", defined=large),
+    }
+    name = "tensorflow_cpu-2.15.1-cp311-cp311-manylinux_2_28_x86_64.whl"
+    report = audit([own, wheel(tmp_path, given, name=name)])
+    assert [f.severity for f in report.findings if f.code == "GF216"] == found

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from packaging.version import Version
 
 from gpuforge.audit import policy, version_clauses
-from gpuforge.audit.elf_patterns import unstable
+from gpuforge.audit.elf_patterns import names_of, unstable
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet
@@ -519,18 +520,22 @@ def unstable_functions(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         for package, group in unstable().items():
+            users = [o for o in wheel.linked if o.undefined(group)]
+            if not users or wheel.project in names_of(package):
+                continue
             spans = expectation is not None and package in expectation.spans
-            at_hand = _defined(graph, package, group) if wheel.project != package else None
-            if at_hand is not None:
-                yield from _not_at_hand(graph, wheel, package, group, at_hand)
+            at_hand = _at_hand(graph, package, group)
+            if at_hand.is_whole:
+                yield from _not_at_hand(wheel, users, group, at_hand)
             # the release that is at hand has been compared; others are not asked about
-            allowed = _several_minors(wheel, package) if at_hand is None and not spans else ""
+            allowed = _several_minors(wheel, package) if not at_hand.is_whole and not spans else ""
             promise = f'spans = ["{package}"] of the manifest promises several releases' if spans else allowed
-            for found in (o for o in wheel.linked if promise and o.undefined(group)):
+            for found in users if promise else ():
                 names = sorted(found.undefined(group))
-                yield _unstable_functions_finding(
-                    wheel, found, package, names, promise, "error" if spans else "warning"
-                )
+                if spans or not at_hand.defined.issuperset(names):
+                    yield _unstable_functions_finding(
+                        wheel, found, package, names, promise, "error" if spans else "warning"
+                    )
 
 
 def _unstable_functions_finding(
@@ -559,34 +564,46 @@ def _subject(binary: ElfObject, package: str, names: Sequence[str]) -> Subject:
     )
 
 
-def _defined(graph: LinkGraph, package: str, group: str) -> frozenset[str] | None:
-    """Return the functions that all given wheels define; None if the package's own is not among them, or unreadable."""
-    own = [o for w in graph.wheels if w.project == package for o in w.linked]
-    if not own or any(o.symbols is None for o in own) or not any(o.defined(group) for o in own):
-        return None
-    return frozenset[str]().union(*(o.defined(group) for w in graph.wheels for o in w.objects))
+class _AtHand(NamedTuple):
+    """The given wheel of a package, and the functions of a group that all given wheels define."""
+
+    title: str = ""
+    defined: frozenset[str] = frozenset()
+    is_whole: bool = False  # all tables of the package's own libraries are short enough to be searched
+
+
+def _at_hand(graph: LinkGraph, package: str, group: str) -> _AtHand:
+    """Return the given wheel of a package, with what all given wheels define."""
+    for given in graph.wheels:
+        if given.project not in names_of(package):
+            continue
+        defined = frozenset[str]().union(*(o.defined(group) for w in graph.wheels for o in w.objects))
+        is_whole = any(o.defined(group) for o in given.linked) and all(
+            o.symbols is not None for o in given.linked
+        )
+        return _AtHand(f"{given.project} {given.version}", defined, is_whole)
+    return _AtHand()
 
 
 def _not_at_hand(
-    graph: LinkGraph, wheel: WheelFacts, package: str, group: str, at_hand: frozenset[str]
+    wheel: WheelFacts, users: Sequence[ElfObject], group: str, at_hand: _AtHand
 ) -> Iterator[Finding]:
     """Find functions that the given wheel of a package does not define.
 
     Of alternatives for several releases (libx_2.4.so, libx_2.5.so), one that finds all of its functions is enough.
     """
-    users = [o for o in wheel.linked if o.undefined(group)]
-    fitting = {_alternatives(o) for o in users if o.undefined(group) <= at_hand}
-    other = next(w for w in graph.wheels if w.project == package)
+    package = at_hand.title.partition(" ")[0]
+    fitting = {_alternatives(o) for o in users if o.undefined(group) <= at_hand.defined}
     for found in users:
-        missing = sorted(found.undefined(group) - at_hand)
+        missing = sorted(found.undefined(group) - at_hand.defined)
         if missing and _alternatives(found) not in fitting:
             yield unstable_functions.finding(
                 wheel.name,
                 _subject(found, package, missing)._replace(kind="missing", wheel=wheel.name),
                 files=(found.file,),
                 across=True,
-                cause=("at hand", package, other.version),
-                what=f"Files use C++ functions that {package} {other.version} of this audit does not define.",
+                cause=("at hand", at_hand.title),
+                what=f"Files use C++ functions that {at_hand.title} of this audit does not define.",
                 why="The import fails with “undefined symbol”.",
                 fix=f"Build with this release of {package}, or require the one of the build.",
             )

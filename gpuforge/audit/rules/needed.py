@@ -276,27 +276,31 @@ _FIX = (
 )
 
 
+_BEFORE = {
+    "module": "a Python module of the wheel that has a path to them",
+    "library": "another library of the wheel that has a path to them",
+    "package": "a library of another package that needs them",
+}
+
+
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
-    only_if = "The import works only if"
-    before = ""
-    if brought_by_module(graph, edge):
-        before = "module"
-        why = f"{only_if} a Python module of the wheel that has a path to them was imported before."
-    elif brought_by_need(graph, edge):
-        before = "library"
-        why = f"{only_if} another library of the wheel that has a path to them was loaded before."
-    elif brought_by_package(graph, edge):
-        before = "package"
-        why = f"{only_if} a library of another package that needs them was loaded before."
+    brought = {"module": brought_by_module, "library": brought_by_need, "package": brought_by_package}
+    before = next((kind for kind, holds in brought.items() if holds(graph, edge)), "")
+    if edge.loader.is_program:
+        fails = "The program does not start"
+    elif may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader)):
+        fails = "The import fails"
     else:
-        why = "The import fails: the dynamic linker does not search the folder where pip installs them."
+        fails = "No import loads these objects, and what opens them fails"
     return provider_unreachable.finding(
         edge.loader.wheel,
         _subject(edge, edge.provider.package),
         severity="warning" if before else "error",
-        cause=("declared", before),
+        cause=("declared", before or fails),
         what="No search path leads to these libraries of declared packages.",
-        why=why,
+        why=f"The import works only if {_BEFORE[before]} was {'imported' if before == 'module' else 'loaded'} before."
+        if before
+        else f"{fails}: the dynamic linker does not search the folder where pip installs them.",
         fix=_FIX,
         commands=commands.search_path(graph, edge.loader),
     )

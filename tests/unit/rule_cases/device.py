@@ -88,7 +88,10 @@ CASES = {
     ),
     "nothing for later GPUs": Case(
         "GF403", {"demo/ext.so": so(("sm_90", "sm_100", "sm_120"))},
-        {"demo.libs/libcufft-0a1b2c3d.so.12": so(("sm_90",)), "demo/ext.so": elf()},
+        {
+            "demo.libs/libcufft-0a1b2c3d.so.12": so(("sm_90",)), "demo/ext.so": elf(),
+            "demo.libs/libcuda-dcdf334a.so.580.178.04": so(("sm_90",)),
+        },
     ),
     "some kernels only": Case(
         "GF403", {"demo/ext.so": so(("sm_90",), ("sm_90", "compute_90:8.4"))},

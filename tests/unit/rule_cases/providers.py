@@ -202,6 +202,17 @@ CASES = {
         },
         {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
     ),
+    "a program without a path to a package": Case(
+        "GF202", {"demo/bin/tool": elf(needed=["libcudart.so.13"], interpreter="/lib64/ld-linux-x86-64.so.2")},
+        {"demo/bin/tool": elf(needed=["libc.so.6"], interpreter="/lib64/ld-linux-x86-64.so.2")},
+        requires=["nvidia-cuda-runtime>=13,<14"],
+    ),
+    "what no import loads, without a path to a package": Case(
+        "GF202",
+        {"demo/hook.so": elf(needed=["libcudart.so.13"]), "demo/__init__.py": b'HOOK = "hook.so"\n'},
+        {"demo/hook.so": elf(needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib")},
+        requires=["nvidia-cuda-runtime>=13,<14"],
+    ),
     "a plugin of another package's program": Case(
         "GF202", {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"]), "plugins/libx.so": lib("libx.so")},
         {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"], runpath="$ORIGIN")},
