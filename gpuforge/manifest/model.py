@@ -635,7 +635,8 @@ class Audit(Table):
     beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
     """Packages that must work in the same process as this one. `build` resolves each together with the wheel and audits
     both; a second libcudart, or libraries of two CUDA majors, fail it. A package for another CUDA major is compared
-    with the wheels of that major alone (`jax[cuda12]`), and is an error if the manifest has none."""
+    with the wheels of that major alone (`jax[cuda12]`), and is an error if the manifest has none. Name what
+    loads libraries: those of a package of libraries alone, as nvidia-cuda-runtime, are in no process by themselves."""
     ignore: tuple[Ignore, ...] = Field(
         default=(), examples=[[{"rule": "GF205", "file": "*", "reason": "why it is accepted"}]]
     )
