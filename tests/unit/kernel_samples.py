@@ -1,9 +1,16 @@
-"""Images that nvcc made of one source, for readers of kernels."""
+"""Images that nvcc made of one source, for readers of kernels, and kernel sets made of them."""
 
 from __future__ import annotations
 
+import json
+import struct
 import zlib
 from base64 import b85decode
+from pathlib import Path
+
+from gpuforge.actions import entry
+from gpuforge.binary import fatbin as fatbins
+from gpuforge.plan.action import Workdir
 
 SOURCE = """
 extern "C" __global__ void plain(float *x, int n) { x[n] = 1; }
@@ -111,3 +118,32 @@ CUBIN_13_0_OF_120 = _unpack(  # sm_120, whose sections are others
     "*eTI)(@SRJw`a=W0$pPPiobeYJzF@#NJK#4Wa{sd9Bg@S3Pw<N!;{R=o$5YMn7X032?!OmCI*9QfIQUP;i=6r0*Q(#k=A{2W-"
     "064KSc?Wb9u?;?>~9<K=Gut!8upbNMZwulH(a~VT<f@h0GfJfZU"
 )
+PTX = next(content for each, content in fatbins.images(FATBIN_12_4) if each.kind == "ptx")
+
+
+def image(kind: int, arch: int, major: int = 0, minor: int = 0, code: bytes = b"") -> bytes:
+    """One fatbin entry, as `fatbinary` writes it uncompressed: a cubin, or PTX of the same source."""
+    code = code or (CUBIN_13_0 if kind == 2 else PTX)
+    numbers = (0, 0, minor, major, arch, 0, 0, 0x11, 0, 0)
+    return struct.pack("<HHIQIIHHIIIQQQ", kind, 0x0101, 64, len(code), *numbers) + code
+
+
+def fatbin(*images: bytes) -> bytes:
+    payload = b"".join(images)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(payload)) + payload
+
+
+def run(step: str, project: Path, *, files: dict[str, object] | None = None, **spec: object) -> Path:
+    """Run a step of `kernel_index` on the project; `files` are its compiled ones, `spec` is the set that it makes."""
+    whole = {"name": "default-kernels", "toolkit": "13.0", **spec}
+    part = "gathered" if step == "GatherSources" else "made"
+    text = json.dumps({part: whole, "sources": str(project), **(files or {})})
+    entry.load(f"kernel_index.{step}", text).run(Workdir(project, project / "out"))
+    return project / "out" / "kernels"
+
+
+def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("kernels/saxpy.cu",)) -> Path:
+    (project / "saxpy.fatbin").write_bytes(content)
+    modules = [{"source": s, "compiled": str(project / "saxpy.fatbin")} for s in sources]
+    made_by = {"family": "nvcc", "version": "13.0.88"}
+    return run("IndexModules", project, files={"modules": modules}, toolchain=made_by)

@@ -78,3 +78,36 @@ toolkit = "13.0"
 archs = ["80"]
 """
 )
+COMMAND = """
+[toolchains.tool]
+compiler = "command"
+command = ["maketool", "-i", "{abi}", "{include}/mod", "{sources}", "-a={arch}"]
+product = "*/libmech.so"
+"""
+_LIBRARY = 'sources = ["mod/*.cpp"]\ntoolchain = "tool"\nkind = "library"\nstands-in-for = "mechanisms"'
+_ABI = 'abi = { version = "1", headers = ["mod/*.cpp"], packages = { tool = "major" } }'
+AS_COMMAND = (
+    ('sources = ["kernels/*.cu"]\ntoolchain = "device"', _LIBRARY),
+    ('toolchains = ["host"]', f'toolchains = ["tool"]\n{_ABI}'),
+)
+PLUGGED = """
+[toolchains.outside]
+compiler = "plugged"
+version = ">=2,<3"
+flags = ["-fast"]
+
+[[objects]]
+name = "filters"
+role = "fallback"
+kind = "library"
+sources = ["kernels/*.plug"]
+toolchain = "outside"
+abi = { version = "1", headers = ["kernels/*.plug"] }
+"""
+
+
+def with_plug(recipe: LoadRecipe, *replace: tuple[str, str], add: str = PLUGGED) -> ManifestFile:
+    file = recipe(*replace, add=add)
+    for name in ("blur", "sharpen"):
+        (file.folder / "kernels" / f"{name}.plug").write_text(name)
+    return file

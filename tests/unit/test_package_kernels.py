@@ -3,17 +3,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import struct
 from pathlib import Path
 
 import pytest
 from audit_samples import elf
 from document_samples import TOOLCHAIN
-from kernel_samples import CUBIN_13_0, FATBIN_12_4, SOURCE
+from kernel_samples import CUBIN_13_0, PTX, SOURCE, fatbin, image, run, run_fallback
 
 from gpuforge.actions import entry, kernel_index, value_file
 from gpuforge.actions.kernel_index import IndexLibraries
-from gpuforge.binary import fatbin as fatbins
 from gpuforge.cuda.kernels import Kernel, KernelImage
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
@@ -31,20 +29,7 @@ from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import CpuLevel
 from gpuforge.wheel.filename import LockedWheels
 
-PTX = next(content for each, content in fatbins.images(FATBIN_12_4) if each.kind == "ptx")
 SAXPY = b"__global__ void saxpy() {}\n"
-
-
-def image(kind: int, arch: int, major: int = 0, minor: int = 0, code: bytes = b"") -> bytes:
-    """One fatbin entry, as `fatbinary` writes it uncompressed: a cubin, or PTX of the same source."""
-    code = code or (CUBIN_13_0 if kind == 2 else PTX)
-    numbers = (0, 0, minor, major, arch, 0, 0, 0x11, 0, 0)
-    return struct.pack("<HHIQIIHHIIIQQQ", kind, 0x0101, 64, len(code), *numbers) + code
-
-
-def fatbin(*images: bytes) -> bytes:
-    payload = b"".join(images)
-    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(payload)) + payload
 
 
 @pytest.fixture
@@ -53,22 +38,6 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "kernels" / "saxpy.cu").write_bytes(SAXPY)
     (tmp_path / "kernels" / "size.h").write_text("#define N 1\n")
     return tmp_path
-
-
-def run(step: str, project: Path, *, files: dict[str, object] | None = None, **spec: object) -> Path:
-    """Run a step of `kernel_index` on the project; `files` are its compiled ones, `spec` is the set that it makes."""
-    whole = {"name": "default-kernels", "toolkit": "13.0", **spec}
-    part = "gathered" if step == "GatherSources" else "made"
-    text = json.dumps({part: whole, "sources": str(project), **(files or {})})
-    entry.load(f"kernel_index.{step}", text).run(Workdir(project, project / "out"))
-    return project / "out" / "kernels"
-
-
-def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("kernels/saxpy.cu",)) -> Path:
-    (project / "saxpy.fatbin").write_bytes(content)
-    modules = [{"source": s, "compiled": str(project / "saxpy.fatbin")} for s in sources]
-    made_by = {"family": "nvcc", "version": "13.0.88"}
-    return run("IndexModules", project, files={"modules": modules}, toolchain=made_by)
 
 
 def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:

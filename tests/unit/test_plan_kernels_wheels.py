@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from audit_samples import elf, wheel
+from kernel_samples import fatbin, image, run_fallback
 from packaging.requirements import Requirement
 from plan_samples import LoadRecipe, request_of
-from test_package_kernels import fatbin, image, run_fallback
 
 from gpuforge.actions import entry
 from gpuforge.actions.cell_actions import Plan, lower

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import ONE_CELL, LoadRecipe, plan_of
+from plan_samples import AS_COMMAND, COMMAND, ONE_CELL, PLUGGED, LoadRecipe, plan_of, with_plug
 from plug_in_samples import install_plug_in
-from test_plan_modules import AS_COMMAND, COMMAND
-from test_plan_packaged import OBJECT, with_plug
 
 from gpuforge.execute.substitution import RunPaths, fill, write_request
 from gpuforge.manifest.load import ManifestFile
@@ -97,7 +95,7 @@ def test_a_command(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None
 
 def test_flags_of_a_compiler_from_a_package(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
     with install_plug_in(tmp_path / "site"):
-        file = with_plug(recipe, add=OBJECT.replace("-fast", TEXT))
+        file = with_plug(recipe, add=PLUGGED.replace("-fast", TEXT))
         names = {f"kernels/filters/kernels/{name}.plug-cpu" for name in ("blur", "sharpen")}
         assert users(file, machine, tmp_path, TEXT) == names
 

@@ -5,24 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe, plan_of, problems, request_of
+from plan_samples import AS_COMMAND, COMMAND, LoadRecipe, plan_of, problems, request_of
 
 from gpuforge.errors import UsageError
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.site import Machine
-
-COMMAND = """
-[toolchains.tool]
-compiler = "command"
-command = ["maketool", "-i", "{abi}", "{include}/mod", "{sources}", "-a={arch}"]
-product = "*/libmech.so"
-"""
-_LIBRARY = 'sources = ["mod/*.cpp"]\ntoolchain = "tool"\nkind = "library"\nstands-in-for = "mechanisms"'
-_ABI = 'abi = { version = "1", headers = ["mod/*.cpp"], packages = { tool = "major" } }'
-AS_COMMAND = (
-    ('sources = ["kernels/*.cu"]\ntoolchain = "device"', _LIBRARY),
-    ('toolchains = ["host"]', f'toolchains = ["tool"]\n{_ABI}'),
-)
 
 
 def test_a_command_makes_a_library_in_the_build_environment(recipe: LoadRecipe, machine: Machine) -> None:

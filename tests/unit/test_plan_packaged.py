@@ -5,34 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plan_samples import LoadRecipe, changed, plan_of, problems, request_of
+from plan_samples import PLUGGED, LoadRecipe, changed, plan_of, problems, request_of, with_plug
 from plug_in_samples import CODE, forget, install_plug_in
 
-from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.site import Machine
 
-OBJECT = """
-[toolchains.outside]
-compiler = "plugged"
-version = ">=2,<3"
-flags = ["-fast"]
-
-[[objects]]
-name = "filters"
-role = "fallback"
-kind = "library"
-sources = ["kernels/*.plug"]
-toolchain = "outside"
-abi = { version = "1", headers = ["kernels/*.plug"] }
-"""
 ID = "cu13.0/kernels/filters"
-
-
-def with_plug(recipe: LoadRecipe, *replace: tuple[str, str], add: str = OBJECT) -> ManifestFile:
-    file = recipe(*replace, add=add)
-    for name in ("blur", "sharpen"):
-        (file.folder / "kernels" / f"{name}.plug").write_text(name)
-    return file
 
 
 def test_each_source_is_compiled_for_each_target_and_linked_once(
@@ -102,7 +80,7 @@ def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else
 def test_what_its_compiler_cannot_do_is_refused_with_its_place(
     old: str, new: str, message: str, recipe: LoadRecipe, machine: Machine, tmp_path: Path
 ) -> None:
-    text = OBJECT.replace(old, new)
+    text = PLUGGED.replace(old, new)
     if "module" in message:  # which has no ABI
         text = text.partition("abi = {")[0]
     with install_plug_in(tmp_path / "site"):
