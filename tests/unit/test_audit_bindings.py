@@ -115,6 +115,16 @@ def test_a_library_for_some_processors_hides_the_one_that_was_judged(
     assert reason == f"on some processors glibc loads {folder}/libx.so.1 instead of {LIBRARY}" * hidden
 
 
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_a_library_that_exports_nothing_can_be_read(tmp_path: Path) -> None:
+    empty = compiled(tmp_path, "libx.so.1", "static int one(void) { return 1; }\nint (*volatile two)(void) = one;\n",
+                     "-fvisibility=hidden").read_bytes()  # fmt: skip
+    path = wheel(tmp_path, {MODULE: ours(), LIBRARY: empty})
+    assert withheld(path) == ""
+    assert "GF705" not in {finding.code for finding in audit([path]).findings}
+
+
 ABI_NOTE = (
     '__asm__(".section .note.ABI-tag, \\"a\\", @note\\n.align 4\\n"\n'
     '".long 4,16,1\\n.asciz \\"GNU\\"\\n.long %s\\n.previous");\n'

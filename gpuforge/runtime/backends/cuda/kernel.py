@@ -964,7 +964,7 @@ class Replay:
     """
 
     __slots__ = ("_context", "_graph", "_kept", "ask", "at", "buffer", "current", "expected", "instance", "node",
-                 "node_at", "parameters", "queue", "send", "sent", "update")  # fmt: skip
+                 "node_at", "parameters", "queue", "send", "sent", "update", "whole")  # fmt: skip
 
     def __init__(self, context: Context, queue: int, size: int, offsets: Sequence[int], kept: object) -> None:
         driver = context.driver
@@ -985,6 +985,7 @@ class Replay:
         self._context = context
         self._kept = kept, pointers
         self._graph, self.instance = c_void_p(), c_void_p()
+        self.whole = self.instance, self.queue
 
     def make(self) -> None:
         driver, node = self._context.driver, c_void_p()
@@ -1425,7 +1426,7 @@ class _Usual:
                     replay.sent = launch
             if not ready or replay.ask(*replay.at) or replay.current.value != replay.expected:
                 self._launch_plainly(layout, queue, *launch)
-            elif code := replay.send(replay.instance, replay.queue):
+            elif code := replay.send(*replay.whole):
                 loaded = self._loaded
                 raise loaded.context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
         finally:
@@ -1490,7 +1491,7 @@ class BoundLaunch:
                 if replay.ask(*replay.at) or replay.current.value != replay.expected:
                     self._launch_plainly()
                 else:
-                    code = replay.send(replay.instance, replay.queue)
+                    code = replay.send(*replay.whole)
                     if code:
                         loaded = self._loaded
                         raise loaded.context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
