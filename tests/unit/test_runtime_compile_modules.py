@@ -7,13 +7,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from library_samples import environment, program, run, toolchain
+from library_samples import ended, printed, program, run, toolchain
 from runtime_samples import compile_stub
 from set_samples import NVRTC, OPENCL_C, install_set, nvrtc_stub
 
@@ -92,15 +91,7 @@ class User:
         return run(self.site, "compile", *arguments, **self.env)
 
     def use(self) -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-c", USE],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=self.site,
-            env=environment(self.site, **self.env),
-        )
-        found: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(printed(self.site, USE, **self.env))
         return found
 
     def said(self, text: str) -> str:
@@ -285,9 +276,7 @@ def test_a_build_for_an_earlier_release_is_warned_of_and_made_anew(user: User) -
     """Who compiled kernels must not compute with others without a word."""
 
     def warning() -> str:
-        env = environment(user.site, **user.env)
-        argv = [sys.executable, "-c", USE]
-        return subprocess.run(argv, capture_output=True, text=True, check=True, cwd=user.site, env=env).stderr
+        return ended(user.site, USE, **user.env).stderr
 
     assert warning() == ""
     assert user.compile().returncode == 0

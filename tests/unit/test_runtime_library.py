@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from audit_samples import DT
 from audit_samples import elf as elf_file
-from library_samples import RUNTIME, answer, compile_library, environment, install, run, toolchain
+from library_samples import RUNTIME, answer, compile_library, environment, install, printed, run, toolchain
 
 from gpuforge.runtime import elf
 from gpuforge.runtime.builds import BuildsFolder, UserBuild
@@ -61,11 +60,7 @@ def test_a_bare_name_in_the_environment_is_a_file_here_and_not_one_of_the_system
         "import os, sys; sys.path.insert(0, os.getcwd()); from demo._gpuforge import KernelLibrary as K; "
         f"os.chdir({str(tmp_path)!r}); print(K.shipped('answers').load().answer())"
     )
-    env = environment(packages, GPUFORGE_KERNELS_DEMO_ANSWERS="libm.so.6")
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=packages, env=env
-    )
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert printed(packages, program, GPUFORGE_KERNELS_DEMO_ANSWERS="libm.so.6") == "1\n"
 
 
 def test_a_library_that_the_loader_refuses_is_refused_in_explain_too(packages: Path, tmp_path: Path) -> None:
@@ -113,13 +108,10 @@ def test_a_library_of_another_abi_is_not_even_opened(packages: Path, tmp_path: P
         "from demo._gpuforge import KernelLibrary; l = KernelLibrary.shipped('answers'); "
         "print(l.load().answer(), l.explain())"
     )
-    env = environment(packages, GPUFORGE_KERNELS_DEMO_ANSWERS=str(other))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=packages, env=env
-    )
-    assert "LOADED" not in done.stdout
-    assert done.stdout.startswith("7 ")
-    assert f"{other}: was compiled for the ABI 2-def, and this package has 1-abc" in done.stdout
+    text = printed(packages, program, GPUFORGE_KERNELS_DEMO_ANSWERS=str(other))
+    assert "LOADED" not in text
+    assert text.startswith("7 ")
+    assert f"{other}: was compiled for the ABI 2-def, and this package has 1-abc" in text
 
 
 @pytest.mark.parametrize(
