@@ -79,6 +79,7 @@ def repair_wheel(source: Path, output: Path, choices: Choices) -> Path:
             requires=choices.requires,
             naming="plain",
             exclude=choices.exclude,
+            more_requires=_unpinned(choices.provided_by, tree),
         )
         made = wheel.repaired(step, name, scratch, _search_path(cuda, choices), scratch / "made")
         target = output / made.name
@@ -96,6 +97,16 @@ def _cuda(name: WheelName, files: Mapping[PurePosixPath, LinkedFile], choices: C
     """Return the CUDA major of the wheel, "" if it needs none of CUDA's libraries; raises UsageError."""
     needed = sorted({soname for elf in files.values() for soname in elf.needed if links.of_toolkit(soname)})
     if not needed:
+        return ""
+    majors = sorted({found for soname in needed if (found := cuda_major([soname]))})
+    if len(majors) > 1 and not choices.cuda:
+        several = f"{', '.join(map(str, majors[:-1]))} and {majors[-1]}"
+        if choices.linkage != "system":
+            raise UsageError.of(
+                f"{name} has files for CUDA {several}, and can require or bundle the libraries of one major only",
+                hint="--linkage system leaves CUDA's libraries to what the user has, such as torch's",
+            )
+        print(f"CUDA {several}: it needs {', '.join(needed)}")
         return ""
     named = major_of_suffix(name.distribution) or major_of_local(name.version)
     major = choices.cuda or cuda_major(needed) or named
@@ -131,6 +142,16 @@ def _carried(tree: Path, files: Mapping[PurePosixPath, LinkedFile], choices: Cho
     return tuple(
         Carried(name, _version(name, given, required), module, sonames)
         for name, (module, sonames) in sorted(found.items())
+    )
+
+
+def _unpinned(given: Iterable[Requirement], tree: Path) -> tuple[str, ...]:
+    """Return the packages of no certain release that the wheel does not require yet."""
+    own = _by_name(metadata.requirements(metadata.of_file(unpacked.dist_info(tree) / "METADATA")))
+    return tuple(
+        str(each)
+        for name, each in _by_name(given).items()
+        if name not in own and not _version(name, {name: each})
     )
 
 

@@ -77,7 +77,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     after = links.read_tree(tree)
     linked = _linked(after, linking)
     check_intact(before, after)
-    check_grafts(after, bundled=linking.linkage == "bundle")
+    check_grafts(after, before, bundled=linking.linkage == "bundle")
     if linking.linkage in {"bundle", "static"}:
         check_self_contained(linked, linking.linkage)
         log("no file needs a CUDA library from outside the wheel")
@@ -85,8 +85,9 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     brought_to = _brought(after, linking.build.carried)
     _tell(before.keys(), after, linked, brought_to, name, linking.linkage, log)
     by_pip = linking.linkage == "pip"
+    own = _inherited(after)
     for member, elf in sorted(after.items()):
-        folders = [library.folder for library in linked[member]] if by_pip else []
+        folders = [*own.get(member, ()), *(library.folder for library in linked[member] if by_pip)]
         folders += [package.libraries[soname] for soname, package in brought_to[member].items()]
         _set_runpath(tree, member, elf, folders, before.get(member), log)
     distributions = {library.package for found in linked.values() for library in found if by_pip}
@@ -138,6 +139,26 @@ def _excludes(linked: Linked, linking: Linking, brought: Set[str]) -> list[str]:
     return sorted(found)
 
 
+def _inherited(files: Files) -> dict[PurePosixPath, list[str]]:
+    """Return the folders of the wheel's own libraries that files find only by the RPATH of whatever loads them.
+
+    A RUNPATH, which replaces it, is not inherited.
+    """
+    if not any(elf.has_rpath for elf in files.values()):
+        return {}
+    places = {member: place for member in files if (place := _installed(member))}
+    folders = {place.name: str(place.parent) for place in places.values()}
+    found = {}
+    for member, place in places.items():
+        reached = {
+            posixpath.normpath(f"{place.parent}{entry.removeprefix('$ORIGIN')}")
+            for entry in files[member].search_path
+        }
+        needed = dict.fromkeys(folders[name] for name in files[member].needed if name in folders)
+        found[member] = [folder for folder in needed if folder not in reached]
+    return found
+
+
 def _set_runpath(
     tree: Path,
     member: PurePosixPath,
@@ -177,9 +198,12 @@ def _brought(files: Files, carried: Sequence[Carried]) -> dict[PurePosixPath, di
 def _linked(files: Files, linking: Linking) -> dict[PurePosixPath, list[CudaLibrary]]:
     """Return the libraries of the toolkit that each file needs but the wheel does not have."""
     present = {member.name for member in files}
+    of_any = linking.linkage == "system" and not linking.cuda  # files for several majors, each left as it is
     return {
         member: [
-            links.provider(member, soname, found, linking.cuda, linking.pins)
+            found[0]._replace(soname=soname)
+            if of_any
+            else links.provider(member, soname, found, linking.cuda, linking.pins)
             for soname in elf.needed
             if soname not in present and (found := links.of_toolkit(soname))
         ]
@@ -250,18 +274,24 @@ def check_without_nvhpc(files: Files, exclude: Sequence[str]) -> None:
                 )
 
 
-def check_grafts(files: Files, *, bundled: bool) -> None:
-    """Check that auditwheel grafted no driver, no NVHPC runtime and, unless `bundled`, no library of the toolkit."""
+def check_grafts(files: Files, before: Files, *, bundled: bool) -> None:
+    """Check that no driver, no NVHPC runtime and, unless `bundled`, no library of the toolkit was grafted."""
     for member in sorted(files):
         plain = sonames.plain_name(member.name)
         if plain == member.name:
             continue
         foreign = not bundled and libraries.is_toolkit(plain)
-        if libraries.is_driver(plain) or foreign or libraries.is_of_one_release(plain):
+        if not (libraries.is_driver(plain) or foreign or libraries.is_of_one_release(plain)):
+            continue
+        if member in before:
             raise ActionError.of(
-                f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
-                hint="a library outside the toolkit needs it: link the project without that library",
+                f"the wheel came with {member}, a copy of {plain} that another repair has put into it",
+                hint="give the wheel as it was built, before any repair; --linkage bundle keeps CUDA's libraries in it",
             )
+        raise ActionError.of(
+            f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
+            hint="a library outside the toolkit needs it: link the project without that library",
+        )
 
 
 def check_intact(before: Files, after: Files) -> None:
@@ -377,7 +407,8 @@ def _not_located(library: str, tree: Path, others: Mapping[str, str]) -> ActionE
         f"{library}, which {', '.join(needing) or 'a grafted library'} needs, was not found on the build machine",
         hint=f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
         if package
-        else "install it; if another package has it, name that package in [wheel] provided-by",
+        else "install it; or name the package that has it ([wheel] provided-by, repair --provided-by), or leave it to "
+        "the user's machine ([wheel] exclude, repair --exclude)",
     )
 
 

@@ -150,6 +150,12 @@ def test_the_wheel_to_repair_is_not_overwritten(tmp_path: Path, capsys: pytest.C
             "has no CUDA version\n  hint: say which one it was built with: --cuda 12\n",
         ),
         (
+            ("libcudart.so.12", "libcublas.so.13"),
+            "demo-1.0-cp311-cp311-linux_x86_64.whl has files for CUDA 12 and 13, and can require or bundle the "
+            "libraries of one major only\n  hint: --linkage system leaves CUDA's libraries to what the user has, such "
+            "as torch's\n",
+        ),
+        (
             ("libc10.so",),
             "the wheel needs libc10.so of torch, and does not require torch\n  hint: name the release that it was "
             "built with: --provided-by 'torch==…'\n",
@@ -161,3 +167,37 @@ def test_what_the_wheel_does_not_tell_is_asked_for(
 ) -> None:
     assert repair(linked(tmp_path, *names)) == (2, None)
     assert f"error: {message}" in capsys.readouterr().err
+
+
+def test_files_for_several_cuda_majors_are_left_to_the_users_machine(tmp_path: Path) -> None:
+    status, made = repair(linked(tmp_path, "libcudart.so.12", "libcublas.so.13"), "--linkage", "system")
+    assert status == 0
+    assert made is not None
+    with zipfile.ZipFile(made) as archive:
+        assert not [name for name in archive.namelist() if ".libs/" in name]
+
+
+def test_libraries_that_an_inherited_rpath_found_are_found_by_a_runpath(tmp_path: Path) -> None:
+    """Older auditwheels gave grafted libraries no search path: the RPATH of the module led to them."""
+    (inner,) = libraries(tmp_path / "demo.libs", "libinner-1a2b3c4d.so")
+    outer = compile_library(
+        tmp_path / "demo.libs" / "libouter-1a2b3c4d.so", CODE, "-Wl,--no-as-needed", inner
+    )
+    path = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../demo.libs"
+    module = compile_library(
+        tmp_path / "_core.so", CODE, "-Wl,--no-as-needed", outer, path, f"-Wl,-rpath-link,{inner.parent}"
+    )
+    files = {f"demo.libs/{each.name}": each for each in (inner, outer)} | {"demo/_core.so": module}
+    status, made = repair(pack(tmp_path, files))
+    assert status == 0
+    assert made is not None
+    assert search_path(made, "demo.libs/libouter-1a2b3c4d.so", tmp_path) == ("$ORIGIN/../demo.libs",)
+
+
+def test_a_wheel_that_was_repaired_before_is_told_from_one_that_links_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runtime,) = libraries(tmp_path / "demo.libs", "libcudart-1a2b3c4d.so.13")
+    assert repair(pack(tmp_path, {f"demo.libs/{runtime.name}": runtime})) == (1, None)
+    told = capsys.readouterr().err
+    assert "the wheel came with demo.libs/libcudart-1a2b3c4d.so.13, a copy of libcudart.so.13" in told

@@ -34,7 +34,8 @@ OUTPUT = 'ValueError: Cannot repair wheel, because required library "libgpu.so" 
         (
             {"demo/_core.so": ["libgpu.so"]},
             "libgpu.so, which demo/_core.so needs, was not found on the build machine",
-            "install it; if another package has it, name that package in [wheel] provided-by",
+            "install it; or name the package that has it ([wheel] provided-by, repair --provided-by), or leave it to "
+            "the user's machine ([wheel] exclude, repair --exclude)",
         ),
     ],
 )
