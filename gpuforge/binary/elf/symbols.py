@@ -321,7 +321,8 @@ def _hashes(file: ElfFile, count: int) -> "tuple[int, array[int]]":
     places, chain = (
         _words(file.header, part) for part in (table[bits : bits + 4 * buckets], table[bits + 4 * buckets :])
     )
-    if not any(places):  # it exports nothing: linkers write no chain, and may count from the first undefined symbol
+    # It exports nothing: linkers write no chain, and may count from the first undefined symbol.
+    if not any(places):
         return count, array("I")
     if len(places) - places.count(0) != sum(each & 1 for each in chain) or not any(table[:bits]):
         raise MalformedError.of("its hash table (DT_GNU_HASH) does not lead to its symbols")
