@@ -1,6 +1,7 @@
 """CUDA majors in the names of projects, and in local versions: "nvidia-cufft-cu12", "cupy-cuda12x", "2.11.0+cu126"."""
 
 import re
+from collections.abc import Sequence
 
 from packaging.requirements import Requirement
 
@@ -104,3 +105,10 @@ def majors_of(requirement: str) -> set[int]:
     """Return the CUDA majors that a requirement is for: 12 of "jax[cuda12]"; raises InvalidRequirement."""
     parsed = Requirement(requirement)
     return {major for name in (parsed.name, *parsed.extras) if (major := major_in(name)) is not None}
+
+
+def variant_label(cuda: str, axes: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the label of the variant for the toolkit `cuda` ("13.0") and values of axes: "cu13.0_torch2.11"."""
+    return re.sub(
+        "[^0-9a-z_.]", "_", "_".join([f"cu{cuda}", *(f"{name}{value}" for name, value in axes)]).lower()
+    )

@@ -19,10 +19,11 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from gpuforge import disk
+from gpuforge.cuda.suffix import variant_label
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.archive import Archive
-from gpuforge.wheel.filename import WheelName, variant_label
+from gpuforge.wheel.filename import WheelName
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import stack
 from gpuforge.cuda.carriers import cuda_majors, linked_frameworks, newest
-from gpuforge.cuda.suffix import named_for
+from gpuforge.cuda.suffix import named_for, variant_label
 from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
@@ -28,7 +28,6 @@ from gpuforge.plan.source_files import LoweredObject, abi_packages_of
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Toolchain
-from gpuforge.wheel.filename import variant_label
 
 TAKES_PATH = frozenset({"host build"})
 """The uses in which `[toolchains.*] path` decides on the compiler; anywhere else it is refused."""

@@ -194,10 +194,3 @@ class LockedWheels(NamedTuple):
                 LockedRelease(*parse_wheel_filename(name)[:2], sha256) for name, sha256 in self.wheels.items()
             )
         )
-
-
-def variant_label(cuda: str, axes: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the label of the variant for the toolkit `cuda` ("13.0") and values of axes: "cu13.0_torch2.11"."""
-    return re.sub(
-        "[^0-9a-z_.]", "_", "_".join([f"cu{cuda}", *(f"{name}{value}" for name, value in axes)]).lower()
-    )
