@@ -285,6 +285,8 @@ class _Reader:
             is_static = "_static" in word and "FindCUDA" not in file  # which defines all targets
             if is_static and (match := re.fullmatch(_STATIC, word)):
                 facts.static.append(Seen(match[1], where))
+        if any(word.endswith("CUDA_RUNTIME_LIBRARY") for word in words) and "Static" in words:
+            facts.static.append(Seen("cudart_static", where))
         self._archs(command, where, under)
         self._cpu(command, where, under)
         if what := _download(command):
@@ -316,8 +318,13 @@ class _Reader:
 
     def _option(self, words: tuple[str, ...], where: Where, under: _Under) -> None:
         default = self.variables.expand(words[2]) if len(words) > 2 else ("OFF",)
+        self._of_cpu(words[0], words[2:], under)
         self.variables.set_cached(words[0], default, sure=under.sure)
         self._declared(words[0], where)
+
+    def _of_cpu(self, name: str, words: tuple[str, ...], under: _Under) -> None:
+        if not self.of_cpu.isdisjoint((*under.names, *names_in(words))):
+            self.of_cpu.add(name)
 
     def _declared(self, name: str, where: Where) -> None:
         """Note the value of an option, which may be another one after each command."""
@@ -330,8 +337,7 @@ class _Reader:
         name = words[0]
         cached = words.index("CACHE") if "CACHE" in words else 0
         values = self.variables.listed([word for word in words[1 : cached or None] if word != "PARENT_SCOPE"])
-        if any(each in self.of_cpu for each in under.names):
-            self.of_cpu.add(name)
+        self._of_cpu(name, words[1:], under)
         if not cached:
             self.variables.set(name, values, sure=under.sure)
             return

@@ -215,7 +215,9 @@ def _of_system(project: Project) -> Iterator[Note]:
             found.setdefault(name, package.where)
     for seen in (*project.sources.meson_packages, *project.script.libraries):
         name = seen.text
-        if name.lower() not in brought | _OF_COMPILERS and library(name) not in names() | OF_EVERY_TOOLKIT:
+        if name.lower() not in brought | _OF_COMPILERS and library(name) not in (
+            names() | OF_EVERY_TOOLKIT
+        ) - {"opencl"}:
             found.setdefault(name, seen.where)
     if found:
         places = tuple(dict.fromkeys(found.values()))

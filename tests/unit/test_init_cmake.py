@@ -130,6 +130,11 @@ set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
         (HOST_CHECK.replace("{0}", "AVX2_ON_HOST"), {"USE_AVX2": "OFF"}),
         (HOST_CHECK.replace("{0}", "HAS_THREADS"), {}),
         (
+            "cmake_host_system_information(RESULT HAS_AVX512 QUERY HAS_AVX512F)\n"
+            "option(WITH_AVX512 avx ${HAS_AVX512})\nif(WITH_AVX512)\n  add_compile_options(-mavx512f)\nendif()\n",
+            {"WITH_AVX512": "OFF"},
+        ),
+        (
             "try_compile(worked ${PROJECT_BINARY_DIR}/out ${CMAKE_CURRENT_LIST_DIR}/test_for_avx avx_test)\n"
             f"{HOST_CHECK.replace('{0}', 'worked')}",
             {"USE_AVX2": "OFF"},
@@ -352,6 +357,18 @@ def test_architectures_that_gpuforge_does_not_decide_are_asked_for(
     found = drafted(tmp_path, files)
     assert next((kind for kind in found.notes if "archs" in kind), None) == note
     assert found.keys["cuda.13.archs"] == "common"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "set(CMAKE_CUDA_RUNTIME_LIBRARY Static)",
+        "set_target_properties(a PROPERTIES CUDA_RUNTIME_LIBRARY Static)",
+    ],
+)
+def test_a_static_cudart_that_the_project_chooses_is_the_linkage(tmp_path: Path, text: str) -> None:
+    files = {"pyproject.toml": SKBUILD, "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n", "k.cu": KERNEL}
+    assert drafted(tmp_path, files).keys["cuda.linkage"] == "static"
 
 
 def test_packages_of_python_that_cmake_looks_for_are_required(tmp_path: Path) -> None:

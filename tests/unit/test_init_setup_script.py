@@ -46,6 +46,11 @@ def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files:
     assert "gpu-computed" not in found.notes
 
 
+def test_opencl_without_cuda_is_asked_for(tmp_path: Path) -> None:
+    script = f'{PLAIN}setup(ext_modules=[Extension("demo._c", ["c.c"], libraries=["OpenCL", "m"])])'
+    assert drafted(tmp_path, {"setup.py": script}).notes["of-system"] == {"names": "OpenCL"}
+
+
 def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path) -> None:
     found = drafted(
         tmp_path, {"setup.py": TORCH + 'CUDAExtension(name_of(platform), ["k.cu"])', "k.cu": KERNEL}
