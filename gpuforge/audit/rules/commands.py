@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from collections.abc import Collection, Iterable
 from functools import lru_cache
@@ -197,6 +196,7 @@ def with_purelib(wheel: WheelFacts, *, pure: bool) -> tuple[str, ...]:
 
 
 def _edited(wheel: WheelFacts, file: str, script: Iterable[str]) -> tuple[str, ...]:
-    member = next((name for name in wheel.members if re.fullmatch(rf"[^/]+\.dist-info/{file}", name)), "")
+    end = f".dist-info/{file}"  # compared for each finding, and there may be thousands of both
+    member = next((name for name in wheel.members if name.endswith(end) and name.count("/") == 1), "")
     lines = " ".join(f"-e {shlex.quote(line)}" for line in script)
     return (f"sed -i {lines} {shlex.quote(member)}",) if member else ()
