@@ -119,15 +119,19 @@ def test_a_bound_launch_keeps_the_order_of_its_memory(kernel: Kernel, libraries:
     result, library = array("f", [0] * 3), libraries["torch"]
     with kernel.upload(array("f", [1, 1, 1])) as memory:
         again = kernel.bind(1, 32, N, A, memory, memory)
+        again()
         with library.using(0x55):
             kernel.launch(1, 32, N, A, library.array(1), memory)
         again()
         with library.using(0x66):
             y = library.array(0)
             kernel.launch(1, 32, N, A, memory, y)
-            assert y.tolist() == [18, 18, 18]
+            assert y.tolist() == [30, 30, 30]
         memory.read(result)
-    assert list(result) == [9, 9, 9]
+        again()
+    assert list(result) == [15, 15, 15]
+    with pytest.raises(ValueError, match="was freed"):
+        again()
 
 
 def test_two_threads_on_streams_of_their_own_are_both_waited_for(

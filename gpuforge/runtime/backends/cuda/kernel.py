@@ -308,7 +308,7 @@ class Memory(Owned):
     can use it in place, as an array of bytes: it has a `__cuda_array_interface__`.
     """
 
-    __slots__ = ("_context", "_driver", "address", "on_default", "pending", "place", "size")
+    __slots__ = ("_context", "_driver", "address", "on_default", "pending", "place", "settled", "size")
 
     def __init__(self, context: Context, size: int) -> None:
         size = size_of("the memory's size", size)
@@ -321,6 +321,7 @@ class Memory(Owned):
         self.address = address.value
         self.size = size
         self.on_default = False  # whether a launch with it was on the default stream of its context
+        self.settled = False  # as `settle` left it, until it is freed or an event is pending
         # an event after the last launch on each other stream, and how often it was recorded
         self.pending: dict[tuple[Context, int], _Recorded] = {}
 
@@ -352,6 +353,7 @@ class Memory(Owned):
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
         address, self.address = self.address, 0
+        self.settled = False
         if address:
             with self._context.current(), self._context.allowed_in_captures():
                 self._driver.call("cuMemFree_v2", address)
@@ -373,6 +375,15 @@ class Memory(Owned):
                     for each in waited:
                         self._driver.call("cuStreamWaitEvent", stream, each.event, 0)
 
+    def settle(self, context: Context, stream: int) -> None:
+        """Order a launch that another may follow without a look at it; raises ValueError if the memory was freed."""
+        self.settled = True  # first: other threads may free or launch meanwhile
+        if self.pending or not self.address:
+            self.settled = False
+        self._usable()
+        self.before(context, stream)
+        self.on_default = True
+
     def after(self, context: Context, stream: int) -> None:
         """Note a launch on a stream. One that is captured into a graph does not count."""
         if context is self._context and stream in DEFAULT:
@@ -384,6 +395,7 @@ class Memory(Owned):
             recorded = self.pending.get((context, stream))
             if recorded is None:
                 recorded = self.pending.setdefault((context, stream), _Recorded(context.event()))
+                self.settled = False
             self._driver.call("cuEventRecord", recorded.event, stream)
         recorded.times += 1
         if stream == PER_THREAD:  # another thread's stream has the same name
@@ -434,7 +446,7 @@ class Variable(Memory):
     def __init__(self, context: Context, address: int, size: int, kept: object) -> None:
         self._context, self._driver, self.place = context, context.driver, context.place
         self.address, self.size = address, size
-        self.on_default, self.pending = False, {}
+        self.on_default, self.settled, self.pending = False, False, {}
         self._kept = kept
 
     def free(self) -> None:
@@ -985,7 +997,7 @@ class Replay:
         self._context = context
         self._kept = kept, pointers
         self._graph, self.instance = c_void_p(), c_void_p()
-        self.whole = self.instance, self.queue
+        self.whole = self.instance, self.queue  # a call with a tuple that exists is the fastest
 
     def make(self) -> None:
         driver, node = self._context.driver, c_void_p()
@@ -1477,11 +1489,8 @@ class BoundLaunch:
     def __call__(self) -> None:
         """Queue the kernel; raises ValueError if its memory was freed, DriverError."""
         for memory in self._memories:
-            if not memory.address:
-                memory.located()  # raises
-            if memory.pending or not memory.on_default:
-                memory.before(self._loaded.context, self._queue)
-                memory.on_default = True
+            if not memory.settled:
+                memory.settle(self._loaded.context, self._queue)
         try:
             replay = self._replays.pop()
         except IndexError:
