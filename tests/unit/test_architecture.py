@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "cuda": set(),
     "toolchains": {"cuda"},
     "toolkits": {"binary", "cuda", "toolchains"},
-    "plan": {"cuda", "manifest", "package", "toolchains", "toolkits", "wheel"},
+    "plan": {"cuda", "manifest", "package", "toolchains", "toolkits"},
     "actions": {
         *("binary", "wheel", "cuda", "manifest", "toolchains", "toolkits"),
         *("plan", "package", "audit"),
