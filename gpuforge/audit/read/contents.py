@@ -27,6 +27,7 @@ from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import BROKEN
 
 _LEAST = 16  # bytes; nothing that a machine runs is smaller, even if it is packed
+_MOST_DIGITS = 4 << 20  # bytes of a text whose numbers are read
 _LEAST_INSIDE = 256  # bytes of data in a text
 _MOST = 128 << 20  # bytes that are read of all these files of a wheel
 UNPACKED = 32 << 20  # bytes of one packed file
@@ -47,7 +48,7 @@ _LOWER = bytes(range(256)).lower()
 _BETWEEN = b" \t\r\n,'\"\\"
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _LONG = 1000  # characters of a line that may be data in letters
-_LETTERS = re.compile(rb"[\w+/-]{1000,}={0,2}")
+_LETTERS = re.compile(rb"(?<![\w+/-])[\w+/-]{1000,}={0,2}")
 # Texts are looked at in samples: data in letters, digits or escapes that is longer than a step is in one of them.
 _STEP, _SAMPLE = 1024, 512
 _WORD = re.compile(rb"\S{40,}")  # no text for people has only such words
@@ -142,16 +143,19 @@ class Reader:
         plain = data.translate(_LOWER, _BETWEEN)
         if ptx.occurs(data) or any(find(plain, word) >= 0 for word in _WRITTEN):
             self._code.setdefault(file, "GPU code")
+        judged = False
         for line in _long_lines(data):
             for written in _LETTERS.findall(line):
                 self._judge_inside(file, _of_letters(written))
-                data = data.replace(written, b"")
+                judged = True
+        if judged:
+            data = _LETTERS.sub(b"", data)
         if file.endswith(".dist-info/RECORD"):  # which has hashes
             return
         kinds = {_kind_of_sample(data[at : at + _SAMPLE]) for at in range(0, len(data), _STEP)}
-        if "letters" in kinds:
+        if "letters" in kinds or ("digits" in kinds and len(data) > _MOST_DIGITS):
             self._unknown.append(file)
-        if "digits" in kinds:
+        elif "digits" in kinds:
             self._judge_inside(file, b"".join(map(_of_letters, _DIGITS.findall(data))))
             numbers = [int(number, 0) for number in _NUMBERS.findall(data)]
             values = [number for number in numbers if number < 256]
