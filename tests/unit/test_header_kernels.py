@@ -218,6 +218,14 @@ def test_a_driver_that_hangs_is_waited_for_once(program: Path, home: Path, stub:
     )
 
 
+def test_a_driver_that_never_opens_does_not_keep_a_program_from_its_end(program: Path, home: Path) -> None:
+    os.mkfifo(home / "libcuda.so.1")
+    driver, env = str(home / "libcuda.so.1"), {"GPUFORGE_DRIVER_TIMEOUT": "0.2"}
+    status, printed = host(program, home, driver, ASAN_OPTIONS="detect_leaks=0", **env)
+    assert status == 4
+    assert "the NVIDIA driver did not answer within 0.2 seconds" in printed
+
+
 def test_a_changed_file_is_not_given_to_the_driver(program: Path, home: Path, stub: str) -> None:
     (home / "kernels" / "default-kernels" / "saxpy.fatbin").write_bytes(b"a fatbin of others")
     code, text = host(program, home, stub)

@@ -39,6 +39,27 @@ static int gpuf_has_empty_fact(const gpuforge_reason *reason)
     return 0;
 }
 
+/* Return a text in which escapes stand for what steers a terminal; it may have lines. */
+static const char *gpuf_printable(gpuf_arena *arena, const char *text)
+{
+    gpuf_text out = gpuf_text_in(arena);
+    size_t left = strlen(text), used;
+    char escape[16];
+    for (; left; text += used, left -= used) {
+        long code = gpuf_character((const unsigned char *)text, left, &used);
+        int is_control = code >= 0 && (code < 0x20 || (code >= 0x7f && code < 0xa0)) && code != '\n' && code != '\t';
+        if (code < 0)
+            used = 1;
+        if (is_control || (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+            (code >= 0x2066 && code <= 0x2069)) {
+            snprintf(escape, sizeof escape, is_control ? "\\x%02lx" : "\\u%04lx", (unsigned long)code);
+            gpuf_put(&out, escape);
+        } else
+            gpuf_add(&out, text, used);
+    }
+    return out.data;
+}
+
 /* Return the sentence of a reason; where a fact is "", the one in `gpuf_without`. */
 static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reason)
 {
@@ -65,7 +86,7 @@ static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reaso
         at += length;
         at += *at == '}';
     }
-    return text.data;
+    return gpuf_printable(arena, text.data);
 }
 
 /* Whether an image can run, and the reason for it or against it. */

@@ -80,6 +80,27 @@ static char *gpuf_driver_words(void *handle, const char *call, int code, const c
     return whole;
 }
 
+/* Read a byte of what the loader would open first, to wait here for a pipe or a dead mount: the loader would wait with
+   a lock that the end of the process needs. */
+static void gpuf_reach(const char *file)
+{
+    const char *folder = getenv("LD_LIBRARY_PATH"), *end;
+    char name[4096], byte;
+    if (!folder || !*folder)
+        folder = "/";
+    do {
+        int handle;
+        end = folder + strcspn(folder, ":");
+        snprintf(name, sizeof name, "%.*s/%s", *file == '/' ? 0 : (int)(end - folder), folder, file);
+        handle = open(name, O_RDONLY | O_CLOEXEC);
+        while (handle >= 0 && read(handle, &byte, 1) < 0 && errno == EINTR)
+            ;
+        if (handle >= 0)
+            close(handle);
+        folder = end + 1;
+    } while (*end);
+}
+
 /* Open the first of the files that is there; keep why none is. */
 static void gpuf_open_first(gpuf_attempt *attempt)
 {
@@ -89,6 +110,7 @@ static void gpuf_open_first(gpuf_attempt *attempt)
     for (n = 0; n < attempt->file_count; ++n) {
         const char *error;
         char *begin;
+        gpuf_reach(attempt->files[n]);
         attempt->handle = dlopen(attempt->files[n], RTLD_NOW | RTLD_LOCAL);
         attempt->file = attempt->files[n];
         if (attempt->handle)
@@ -168,17 +190,17 @@ static void gpuf_read_device(gpuf_attempt *attempt, int ordinal)
 /* Open and start the driver, and ask it for its devices: its version first, then its functions. */
 static void gpuf_start_driver(gpuf_attempt *attempt)
 {
-    int value = 0, failed, n;
+    int value = 0, known, failed, n;
     gpuf_open_first(attempt);
     if (!attempt->handle)
         return;
     {
         GPUF_FUNCTION(gpuf_call1, version, attempt->handle, "cuDriverGetVersion");
-        if (version && version(&value) != 0)
-            value = 0;
+        known = version && version(&value) == 0;
     }
+    value = known ? value : 0;
     attempt->version[0] = value / 1000, attempt->version[1] = value % 1000 / 10;
-    if (value && gpuf_before(attempt->version[0], attempt->version[1], gpuf_driver_needed[0], gpuf_driver_needed[1])) {
+    if (known && gpuf_before(attempt->version[0], attempt->version[1], gpuf_driver_needed[0], gpuf_driver_needed[1])) {
         attempt->kind = "library-too-old";
         return;
     }
