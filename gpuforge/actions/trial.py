@@ -142,7 +142,7 @@ class FetchTestRequirements(Step[P]):
             indexes=self.indexes,
             declared=declared,
             what=what,
-            hint="correct the project's dependencies, or `[test] requires`; --no-test builds and audits without a test",
+            hint="correct the project's dependencies, or what its tests need (`[test] requires`, test --with)",
         )
 
 

@@ -166,6 +166,7 @@ def _cause(output: str) -> str:
     """Return pip's last error, or else its last line, after a colon."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    errors = [text for text in errors if not text.startswith("ResolutionImpossible")]  # a link to pip's pages
     return f": {(errors or lines)[-1]}" if lines else ""
 
 

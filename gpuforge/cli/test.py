@@ -93,12 +93,16 @@ def command(
     wheels, words = _split(arguments)
     named = tuple(map(str, beside))
     tests = _Tests(imports=(), requires=named, command=words, beside=bool(named), **rest)
+    from gpuforge.containers.container import gpus
+
     if manifest:
         from gpuforge.manifest.load import load
 
         tests = _of_manifest(_at(load(manifest), axis), tests)
     elif axis:
         raise click.UsageError("--axis is for a manifest: add --manifest FILE")
+    if gpu and not gpus():
+        say("note: this machine has no NVIDIA GPU: nothing is tested on one")
     failed = 0
     for wheel in wheels:
         if not wheel.is_file():
