@@ -107,6 +107,34 @@ def test_torch_with_the_device_current(adding: KernelSet, ordinal: int) -> None:
     assert list(result) == [2.0] * SIZE
 
 
+@pytest.mark.parametrize("where", ["memory", "stream"])
+def test_a_thread_that_never_used_cuda(add: Kernel, where: str) -> None:
+    """It has no current context, and repeats with other arguments what the main thread launched often."""
+    cupy = pytest.importorskip("cupy")
+    x, y, free = cupy.ones(SIZE, "f4"), cupy.zeros(SIZE, "f4"), cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    memory = add.upload(array("f", bytes(4 * SIZE)))
+
+    def launch() -> None:
+        for step in range(REPEATS):
+            if where == "memory":
+                add.launch(1, SIZE // 2 + step % 2, add_ones, memory, NONE)
+            else:
+                with free:
+                    add.launch(1, SIZE // 2 + step % 2, x, y, NONE)
+
+    with add.upload(array("f", [1.0] * SIZE)) as add_ones, memory:
+        launch()
+        thread = threading.Thread(target=launch)
+        thread.start()
+        thread.join()
+        result = array("f", bytes(4 * SIZE))
+        memory.read(result)
+    free.synchronize()
+    found = list(result) if where == "memory" else y.tolist()
+    assert found[: SIZE // 2] == [2.0 * REPEATS] * (SIZE // 2)
+
+
 def test_torch_and_cupy_in_one_launch(add: Kernel, ordinal: int) -> None:
     torch, cupy = pytest.importorskip("torch"), pytest.importorskip("cupy")
     wrong = 0

@@ -134,6 +134,20 @@ def test_another_context_current_is_put_back(
     assert counter(stub, "stub_crossed") == 0
 
 
+@pytest.mark.parametrize("stream", [0, 0x55])
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_thread_without_a_context_launches_what_another_thread_repeated(
+    launched: Launched, kernel: Kernel, bound: bool, stream: int
+) -> None:
+    """The driver's update of a graph ends the process where no context is current, and so does the stand-in's."""
+    launched(kernel, MANY, bound=bound, stream=stream)
+    found: list[list[float]] = []
+    thread = threading.Thread(target=lambda: found.append(launched(kernel, 3, bound=bound, stream=stream)))
+    thread.start()
+    thread.join()
+    assert found == [[6.0] * 3 if bound else [6.0, 4.0, 2.0]]
+
+
 @pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize(
     ("name", "value"), [("GPUFORGE_LAUNCH_GRAPHS", "0"), ("CUDA_INJECTION64_PATH", "/nsys")]

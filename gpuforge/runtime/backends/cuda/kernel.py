@@ -975,8 +975,8 @@ class Replay:
     kernel's context is current; for any other, that no capture is under way.
     """
 
-    __slots__ = ("_context", "_graph", "_kept", "ask", "at", "buffer", "current", "expected", "instance", "node",
-                 "node_at", "parameters", "queue", "send", "sent", "update", "whole")  # fmt: skip
+    __slots__ = ("_context", "_graph", "_kept", "ask", "at", "buffer", "current", "expected", "instance", "look",
+                 "node", "node_at", "parameters", "queue", "send", "sent", "set", "whole")  # fmt: skip
 
     def __init__(self, context: Context, queue: int, size: int, offsets: Sequence[int], kept: object) -> None:
         driver = context.driver
@@ -991,7 +991,8 @@ class Replay:
         self.ask = driver.quick("cuCtxGetCurrent" if is_default else "cuStreamIsCapturing", holds_gil=True)
         self.at: tuple[Any, ...] = (*(() if is_default else (self.queue,)), byref(self.current))
         self.expected = context.handle if is_default else None
-        self.update = driver.quick("cuGraphExecKernelNodeSetParams_v2", holds_gil=True)
+        self.look = driver.quick("cuCtxGetCurrent", holds_gil=True)
+        self.set = driver.quick("cuGraphExecKernelNodeSetParams_v2", holds_gil=True)
         self.send = driver.quick("cuGraphLaunch")
         self.sent: object = None
         self._context = context
@@ -1007,6 +1008,13 @@ class Replay:
             driver.call("cuGraphAddKernelNode_v2", byref(node), self._graph, None, 0, self.node_at)
             driver.call("cuGraphInstantiateWithFlags", byref(self.instance), self._graph, 0)
         self.node = c_void_p.from_param(node.value)
+
+    def update(self) -> bool:
+        """Take the launch in `buffer`; False if not. Without a current context the driver would end the process."""
+        self.look(byref(self.current))
+        return self.current.value == self._context.handle and not self.set(
+            self.instance, self.node, self.node_at
+        )
 
     def __del__(self) -> None:
         driver = self._context.driver
@@ -1433,7 +1441,7 @@ class _Usual:
             if not ready:
                 replay.sent = None
                 layout.write_node(replay, self._loaded.handle, *launch)
-                ready = not replay.update(replay.instance, replay.node, replay.node_at)
+                ready = replay.update()
                 if ready and all(values[position] for position in layout.floats):  # 0.0 equals -0.0
                     replay.sent = launch
             if not ready or replay.ask(*replay.at) or replay.current.value != replay.expected:
