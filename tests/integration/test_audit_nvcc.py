@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from audit_samples import wheel
 
 from gpuforge.audit import audit
 from gpuforge.expectation import expecting
@@ -90,3 +92,58 @@ def test_ptx_of_two_toolkits_in_one_file(nvcc: Path, tmp_path: Path) -> None:
     }
     assert "GF406" in found["mixed"]
     assert "GF406" not in found["same"]
+
+
+REAL, OTHER = "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"
+PTX = "-gencode arch=compute_X,code=compute_X"
+# 33 MiB in a fatbin that is not packed
+LARGE = f"__device__ unsigned char table[33 << 20] = {{1}};\n{KERNEL.replace('2', 'table[threadIdx.x]')}"
+UNPACKED = [REAL, "-rdc=true", "--compress-mode=none"]
+
+
+@pytest.mark.parametrize(
+    ("code", "source", "fault", "advice", "flags"),
+    [
+        ("GF402", KERNEL, [REAL, OTHER], PTX, [PTX.replace("X", "90")]),
+        ("GF402", KERNEL, [REAL, OTHER, "-rdc=true"], PTX, [PTX.replace("X", "90")]),
+        (
+            "GF403",
+            KERNEL,
+            [REAL],
+            f"PTX of the newest architecture in the file ({PTX})",
+            [PTX.replace("X", "80")],
+        ),
+        ("GF403", KERNEL, [REAL, "-rdc=true"], PTX, [PTX.replace("X", "80")]),
+        ("GF407", LARGE, UNPACKED, "without relocatable device code", ["-rdc=false"]),
+        ("GF407", LARGE, UNPACKED, "--compress-mode=size", ["--compress-mode=size"]),
+        # machine code is of the CUDA that made it, 13 here; PTX is of the wheel's
+        ("GF411", KERNEL, ["-gencode=arch=compute_80,code=compute_80"], "--compress-mode=speed", None),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 40 else "",
+)
+def test_the_flag_that_a_finding_names_mends_the_build(
+    code: str,
+    source: str,
+    fault: Sequence[str],
+    advice: str,
+    flags: Sequence[str] | None,
+    nvcc: Path,
+    tmp_path: Path,
+) -> None:
+    """Build with the flags of a fault, and again with those that are advised behind them."""
+    (tmp_path / "k.cu").write_text(source)
+
+    def found(*flags: str) -> dict[str, str]:
+        words = " ".join(flags).split()
+        # nvcc takes the last one of these options only with a warning
+        last = {word.partition("=")[0]: word for word in words if word.startswith(("-rdc", "--compress"))}
+        others = [word for word in words if word.partition("=")[0] not in last]
+        argv = [nvcc, "-shared", "-Xcompiler", "-fPIC", *others, *last.values(), "k.cu", "-o", "k.so"]
+        subprocess.run(argv, check=True, cwd=tmp_path)
+        files = {"demo/k.so": (tmp_path / "k.so").read_bytes()}
+        made = wheel(tmp_path, files, name="demo_cu12-1.0-py3-none-linux_x86_64.whl")
+        expectation = expecting("80,90+ptx") if code == "GF402" else None
+        return {f.code: f.fix for f in audit([made], expectation=expectation).findings}
+
+    assert advice in found(*fault)[code]
+    assert code not in found(*fault, *([advice] if flags is None else flags))

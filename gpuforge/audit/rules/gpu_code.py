@@ -121,8 +121,8 @@ _NO_IMAGE = "`no kernel image is available for execution on the device`"
     "GF403",
     "error",
     "newer GPUs cannot run the kernels: there is no PTX",
-    fix="Add PTX of the newest architecture (-gencode arch=compute_X,code=compute_X), or machine "
-    "code for the missing GPUs.",
+    fix="Add PTX of the newest architecture in the file (-gencode arch=compute_X,code=compute_X). Machine code for the "
+    "missing GPUs alone leaves out later ones.",
 )
 def newer_gpus(graph: LinkGraph) -> Iterator[Finding]:
     """Find files without kernels for newer generations: a warning for GPUs of today, for information for later ones.
@@ -330,7 +330,7 @@ _SHARE = 0.1  # of the file
     what="The inputs of the device link (__nv_relfatbin) are still in the file, beside its result.",
     why="Users download the machine code twice, and only the PTX of the inputs can ever be used.",
     fix="Compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) if kernels do not "
-    "call across files. Otherwise link-time optimisation (nvcc -dlto) leaves less behind.",
+    "call across files. Otherwise pack the inputs: nvcc --compress-mode=size (with CUDA 12, see GF411).",
 )
 @each_wheel
 def relocatable_left(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
