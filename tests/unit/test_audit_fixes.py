@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -386,6 +388,9 @@ void f() { try { throw 1; } catch (int n) { std::cout << n; } }
 )
 CUBLAS = f"{MODULE}int cublasCreate_v2(void *);\nint f(void) {{ return cublasCreate_v2(0); }}\n"
 DATA = f"{MODULE}int x; int *y = &x;\nint *f(void) {{ return y; }}\n"
+LLD = "-fuse-ld=lld"
+PACKED = [LLD, "-Wl,--pack-dyn-relocs=relr"]  # GNU ld packs only together with the version
+BASELINE = "without -z x86-64-vN"
 
 
 @pytest.mark.parametrize(
@@ -398,6 +403,11 @@ DATA = f"{MODULE}int x; int *y = &x;\nint *f(void) {{ return y; }}\n"
         ("GF511", "gcc", DATA, ["-nostdlib", "-Wl,-z,max-page-size=4096"], "-Wl,-z,max-page-size=65536"),
         ("GF503", "gcc", DATA, ["-z", "execstack"], "-z noexecstack"),
         ("GF202", "g++", CXX, ["-z", "nodefaultlib"], "without -z nodefaultlib"),
+        ("GF202", "gcc", DATA, ["-z", "nodlopen"], "without -z nodlopen"),
+        ("GF501", "gcc", DATA, PACKED, "without --pack-dyn-relocs=relr"),
+        ("GF501", "gcc", DATA, PACKED, "-Wl,-z,pack-relative-relocs"),
+        ("GF505", "gcc", DATA, ["-march=x86-64-v3", "-mneeded"], "-march=x86-64"),
+        ("GF505", "gcc", DATA, ["-z", "x86-64-v3"], BASELINE),
         ("GF215", "gcc", CUBLAS, [], "-lcublas"),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 30 else "",
@@ -405,7 +415,9 @@ DATA = f"{MODULE}int x; int *y = &x;\nint *f(void) {{ return y; }}\n"
 def test_the_flag_that_a_finding_names_mends_the_build(
     code: str, compiler: str, source: str, fault: Sequence[str], flag: str, tmp_path: Path
 ) -> None:
-    """Build with the flags of a fault, and again with the one that is advised behind them."""
+    """Build with the flags of a fault, and again with the one that is advised behind them, or instead of them."""
+    if LLD in fault and not shutil.which("ld.lld"):
+        pytest.skip("needs lld")
 
     def found(folder: str, *flags: str) -> dict[str, str]:
         place = tmp_path / folder / "ext.abi3.so"
@@ -432,8 +444,79 @@ def test_the_flag_that_a_finding_names_mends_the_build(
         return {f.code: f.fix for f in audit([made]).findings}
 
     assert flag in found("built", *fault)[code]
-    added = [] if flag.startswith("without") else [*fault, *shlex.split(flag)]
-    assert found("again", *added) == {}
+    kept = [] if flag.startswith("without") or fault is PACKED else fault
+    added = [] if flag.startswith("without") else shlex.split(flag)
+    assert found("again", *kept, *added) == {}
+
+
+@pytest.mark.parametrize(
+    ("flag", "advice"), [("-Wl,-z,nodlopen", "without -z nodlopen"), ("-Wl,-pie", "without -pie")]
+)
+def test_a_library_that_no_import_can_load_is_linked_again(flag: str, advice: str, tmp_path: Path) -> None:
+    """GF202: what the finding reports is what the dynamic linker does."""
+    (tmp_path / "demo").mkdir()
+    dep = library(tmp_path / "demo" / "libdep.so.1")
+    ext = library(tmp_path / "demo" / "ext.abi3.so", *path_of("$ORIGIN"), needed=[dep])
+
+    def fixes() -> dict[str, str]:
+        files = {f"demo/{file.name}": file.read_bytes() for file in (ext, dep)}
+        return {f.code: f.fix for f in audit([wheel(tmp_path, files, name=NAME)]).findings}
+
+    loading = [sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(ext)!r})"]
+    library(dep, flag)
+    assert advice in fixes()["GF202"]
+    assert subprocess.run(loading, stderr=subprocess.DEVNULL, check=False).returncode == 1
+    library(dep)
+    assert fixes() == {}
+    subprocess.run(loading, check=True)
+
+
+HEADERS = Path(sysconfig.get_path("include"))
+ABIS = """
+#include <Python.h>
+PyObject *PyInit_ext(void) { return 0; }
+#if !defined(Py_LIMITED_API)
+int f(PyObject *x) { return PyFunction_Check(x); }
+#elif Py_LIMITED_API >= 0x030b0000
+void f(Py_buffer *x) { PyBuffer_Release(x); }
+#else
+PyObject *f(PyObject *x) { return PyObject_Repr(x); }
+#endif
+"""
+
+
+@pytest.mark.skipif(not (HEADERS / "Python.h").exists(), reason="needs the headers of Python")
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        (f"ext.{sys.implementation.cache_tag}-x86_64-linux-gnu.so", []),
+        ("ext.abi3.so", []),
+        ("ext.abi3.so", ["-DPy_LIMITED_API=0x030b0000"]),
+    ],
+    ids=["a name for one version", "no stable ABI", "a later stable ABI"],
+)
+def test_a_module_is_built_for_the_version_of_the_tag_or_tagged_for_its_own(
+    name: str, flags: list[str], tmp_path: Path
+) -> None:
+    """GF504: both ways that the finding names."""
+
+    def built(name: str, *flags: str) -> Path:
+        module = library(tmp_path / name, f"-I{HEADERS}", *flags, source=ABIS)
+        return wheel(tmp_path, {f"demo/{name}": module.read_bytes()}, name=NAME)
+
+    def found(path: Path) -> dict[str, str]:
+        return {f.code: f.fix for f in audit([path]).findings}
+
+    before = built(name, *flags)
+    fix = found(before)["GF504"]
+    assert "Py_LIMITED_API of the version in the tag" in fix
+    assert "name it NAME.abi3.so" in fix
+    assert "tag the wheel for the one version" in fix
+    one = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    tags = ["--remove", f"--python-tag={one}", f"--abi-tag={one}"]
+    run([sys.executable, "-m", "wheel", "tags", *tags, before.name], before.parent)
+    assert found(before.with_name(NAME.replace("cp39-abi3", f"{one}-{one}"))) == {}
+    assert found(built("ext.abi3.so", "-DPy_LIMITED_API=0x03090000")) == {}
 
 
 def repair(built: Path, folder: Path, command: str, libraries: Path) -> Path:

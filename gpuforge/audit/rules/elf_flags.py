@@ -58,8 +58,8 @@ _NEEDED = r"lib(?=.*\.so).*[-_](avx512\w*|avx2|avx)\b.*"
     "an object needs a newer processor than the tag promises",
     what="The tag promises that any x86-64 processor is enough, and objects need a newer one.",
     why="On older processors they stop with an illegal instruction, or do not load.",
-    fix="Compile for the baseline (-march=x86-64; nvc++: -tp=px) and choose faster code at run time, "
-    "or document the processor that users need.",
+    fix="Compile for the baseline (-march=x86-64; nvc++: -tp=px), link without -z x86-64-vN, and choose faster code "
+    "at run time; or document the processor that users need.",
     contradicts="platform",
 )
 @each_wheel

@@ -259,8 +259,14 @@ _THINGS = {"folder": "folder", "installed": "package"}
 def provider_unreachable(graph: LinkGraph) -> Iterator[Finding]:
     """Find edges with a provider but without a route, unless Python code loads the library first.
 
-    A route in one load set does not help another, which may be the first in its process.
+    A route in one load set does not help another, which may be the first in its process. No edge leads to
+    Python modules.
     """
+    for module in graph.linked:
+        if module.no_dlopen and module.is_python_module and policy.c_libraries(module) != {"musl"}:
+            yield provider_unreachable.finding(
+                module.wheel, Subject(file=module.file, kind="nodlopen"), text=_MODULE, cause=("module",)
+            )
     for edge in graph.edges:
         if edge.reason == "no path":
             yield (_in_wheel_given if edge.provider.object else _declared)(graph, edge)
@@ -376,6 +382,10 @@ _OBSTACLES = {
         "warning",
     ),
 }
+
+_MODULE = _OBSTACLES["nodlopen"]._replace(
+    what="Python modules were linked with -z nodlopen: they can be loaded only when a program starts."
+)
 
 
 def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:

@@ -175,8 +175,8 @@ def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
                 cause=("DT_RELR",),
                 what="Objects have packed relocations (DT_RELR), and do not require GLIBC_ABI_DT_RELR.",
                 why="glibc 2.36 and newer refuse to load them, and older ones do not apply the relocations.",
-                fix="Link with -Wl,-z,nopack-relative-relocs, or with -Wl,-z,pack-relative-relocs, which also adds "
-                "that version.",
+                fix="Link without --pack-dyn-relocs=relr, or with -Wl,-z,pack-relative-relocs instead, which also adds "
+                "that version (GNU ld 2.38, lld 15 and newer).",
             )
 
 
@@ -394,8 +394,8 @@ _HELPER = r"\.abi3\.so(\.|$)"
     "GF504",
     "error",
     "a Python module does not fit all Pythons that the tags promise",
-    fix="Build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or "
-    "tag the wheel for the one version.",
+    fix="Build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), and name it "
+    "NAME.abi3.so; or tag the wheel for the one version.",
     applies_to=PACKAGES,
 )
 def python_abi(graph: LinkGraph) -> Iterator[Finding]:

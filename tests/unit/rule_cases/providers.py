@@ -403,6 +403,10 @@ CASES = {
             "demo/libx.so": elf(dynamic=[(FLAGS_1, 0x40)]),
         },
     ),
+    "a module for the start of programs alone": Case(
+        "GF202", {"demo/ext.so": elf(strings=["PyInit_ext"], dynamic=[(FLAGS_1, 0x40)])},
+        {"demo/ext.so": elf(dynamic=[(FLAGS_1, 0x40)])},
+    ),
     "without the system's folders": Case(
         "GF202", {"demo/ext.so": elf(needed=["libm.so.6", "libc.so.6"], dynamic=[(FLAGS_1, 0x800)])},
         {"demo/ext.so": elf(needed=["libc.so.6"], dynamic=[(FLAGS_1, 0x800)])},
