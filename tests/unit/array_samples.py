@@ -13,6 +13,8 @@ from typing import Any
 import numpy
 import pytest
 
+PRIMARY = 0x700000000100  # the stand-in driver's context of device 0
+
 
 class Gpu:
     """Memory and streams of the stub, used by another library: its work is queued, and done when it waits."""
@@ -65,7 +67,7 @@ class Array:
     ) -> None:
         self._library = library
         self._device = device
-        self._context = 0x100 + device
+        self._context = PRIMARY + device
         self._address = library.gpu.allocate(self._context, 12, **options)
         self._dtype = dtype
         library.gpu.driver.stub_fill(self._context, library.stream, self._address, 3, value)

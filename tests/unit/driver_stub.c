@@ -41,10 +41,12 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return 0;
 }
 
-// A context is 0x100 and its device; one that a test makes itself is any other number of device 0.
+// A context is PRIMARY and its device; one that a test makes itself is any other number of device 0.
 static int retained[DEVICES];
-static int device_of(size_t context) { return context >> 4 == 0x10 ? context & 0xf : 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { ++retained[device]; *context = (void *)(size_t)(0x100 + device); return number("STUB_RETAIN", 0); }
+static const size_t PRIMARY = 0x700000000100;  // handles are addresses: they fill more than four bytes
+static int is_primary(size_t context) { return context >> 4 == PRIMARY >> 4; }
+static int device_of(size_t context) { return is_primary(context) ? context & 0xf : 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { ++retained[device]; *context = (void *)(PRIMARY + device); return number("STUB_RETAIN", 0); }
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) { *flags = 0, *active = retained[device] > 0; return 0; }
 int cuCtxGetCurrent(void **context) { *context = (void *)current(); return 0; }
 int cuCtxGetDevice(int *device) { *device = device_of(current()); return current() ? 0 : 201; }
@@ -66,7 +68,7 @@ static int reaches(size_t context, address at)
 {
     int i = find(at);
     if (i < 0) return 0;
-    int peers = number("STUB_PEERS", 0) && context >> 4 == 0x10 && allocations[i].context >> 4 == 0x10;
+    int peers = number("STUB_PEERS", 0) && is_primary(context) && is_primary(allocations[i].context);
     return allocations[i].context == context || allocations[i].managed || peers;
 }
 static int allocate(address *memory, size_t size, int managed)

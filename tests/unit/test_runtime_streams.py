@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 import pytest
-from array_samples import KINDS, Library
+from array_samples import KINDS, PRIMARY, Library
 from runtime_samples import counter, write_set
 from thread_samples import in_threads
 
@@ -210,12 +210,12 @@ class TestDevices:
         self, kernel: Kernel, libraries: dict[str, Library], stub: str
     ) -> None:
         y = array("f", [10, 20, 30])
-        with libraries["torch"].gpu.current(0x101):
+        with libraries["torch"].gpu.current(PRIMARY + 1):
             with kernel.upload(array("f", [1, 2, 3])) as x, kernel.upload(y) as memory:
                 assert memory.place == 1
                 kernel.launch(1, 32, N, A, x, memory)
                 memory.read(y)
-            address = libraries["torch"].gpu.allocate(0x100, 12)
+            address = libraries["torch"].gpu.allocate(PRIMARY, 12)
             pointer = ctypes.c_void_p(address)
             kernel.launch(1, 32, N, A, pointer, pointer)  # the driver knows that it is on device 0
             kernel.launch(1, 32, ctypes.c_ulonglong(0), A, ctypes.c_void_p(), ctypes.c_void_p())
@@ -225,7 +225,7 @@ class TestDevices:
     def test_a_kernel_that_is_looked_up_on_another_device_is_loaded_there_first(
         self, kernels: KernelSet, libraries: dict[str, Library], stub: str
     ) -> None:
-        with libraries["torch"].gpu.current(0x101):
+        with libraries["torch"].gpu.current(PRIMARY + 1):
             kernels.function("saxpy")
         assert counter(stub, "stub_loads") == 1
 
@@ -242,7 +242,7 @@ class TestDevices:
         x, y = library.array(1, 0), library.array(10, 0)
         kernel.launch(1, 32, N, A, x, y)
         driver.cuCtxGetCurrent(ctypes.byref(held))
-        assert held.value == 0x100, "device 0, as with CUDA's runtime"
+        assert held.value == PRIMARY, "device 0, as with CUDA's runtime"
         driver.cuCtxPopCurrent_v2(ctypes.byref(held))
 
     def test_arrays_on_two_devices_are_refused(self, kernel: Kernel, libraries: dict[str, Library]) -> None:
@@ -457,7 +457,7 @@ class TestLaunches:
         variable.write(array("f", [1, 2, 3, 4]))
         kernel.variable("coefficients").read(found)
         assert list(found) == [1, 2, 3, 4]
-        with libraries["torch"].gpu.current(0x101):
+        with libraries["torch"].gpu.current(PRIMARY + 1):
             kernel.variable("coefficients").read(found)
         assert list(found) == [0, 0, 0, 0], "each device has its own"
         with libraries["torch"].using(0x55):  # a launch does not say that its kernel writes the variable
@@ -471,9 +471,9 @@ class TestLaunches:
     def test_the_handle_is_that_of_the_current_device(
         self, kernel: Kernel, libraries: dict[str, Library]
     ) -> None:
-        assert kernel.handle >> 8 == 0x100
-        with libraries["torch"].gpu.current(0x101):
-            assert kernel.handle >> 8 == 0x101
+        assert kernel.handle >> 8 == PRIMARY
+        with libraries["torch"].gpu.current(PRIMARY + 1):
+            assert kernel.handle >> 8 == PRIMARY + 1
 
     def test_a_fault_shows_at_once_when_launches_block(
         self, stub: str, tmp_path: Path, libraries: dict[str, Library]

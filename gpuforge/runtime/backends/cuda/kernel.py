@@ -975,8 +975,8 @@ class Replay:
     kernel's context is current; for any other, that no capture is under way.
     """
 
-    __slots__ = ("_context", "_graph", "_kept", "ask", "at", "buffer", "current", "expected", "instance", "look",
-                 "node", "node_at", "parameters", "queue", "send", "sent", "set", "whole")  # fmt: skip
+    __slots__ = ("_context", "_graph", "_here", "_kept", "ask", "at", "buffer", "current", "expected", "instance",
+                 "look", "node", "node_at", "parameters", "queue", "send", "sent", "set", "whole")  # fmt: skip
 
     def __init__(self, context: Context, queue: int, size: int, offsets: Sequence[int], kept: object) -> None:
         driver = context.driver
@@ -991,7 +991,7 @@ class Replay:
         self.ask = driver.quick("cuCtxGetCurrent" if is_default else "cuStreamIsCapturing", holds_gil=True)
         self.at: tuple[Any, ...] = (*(() if is_default else (self.queue,)), byref(self.current))
         self.expected = context.handle if is_default else None
-        self.look = driver.quick("cuCtxGetCurrent", holds_gil=True)
+        self.look, self._here = driver.quick("cuCtxGetCurrent", holds_gil=True), c_void_p()
         self.set = driver.quick("cuGraphExecKernelNodeSetParams_v2", holds_gil=True)
         self.send = driver.quick("cuGraphLaunch")
         self.sent: object = None
@@ -1011,8 +1011,8 @@ class Replay:
 
     def update(self) -> bool:
         """Take the launch in `buffer`; False if not. Without a current context the driver would end the process."""
-        self.look(byref(self.current))
-        return self.current.value == self._context.handle and not self.set(
+        self.look(byref(self._here))  # not `current`, of which cuStreamIsCapturing writes only four bytes
+        return self._here.value == self._context.handle and not self.set(
             self.instance, self.node, self.node_at
         )
 
