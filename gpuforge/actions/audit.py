@@ -69,7 +69,12 @@ class FetchBeside(Step[P]):
         # uv takes from an index of its own only what the project requires itself
         of_index = {each.name for each in declared if canonicalize_name(each.name) in self.indexes}
         requirements = [f"{own}{extras} @ {wheel.as_uri()}", self.beside, *sorted(of_index)]
-        project = ["[project]", 'name = "beside"', 'version = "0"', f"dependencies = {json.dumps(requirements)}"]
+        project = [
+            "[project]",
+            'name = "beside"',
+            'version = "0"',
+            f"dependencies = {json.dumps(requirements)}",
+        ]
         requirements_file = at.scratch / "pyproject.toml"
         requirements_file.write_text("\n".join([*project, *package_index.sources(self.indexes), ""]))
         lines = resolve(requirements_file, self.python, own, self.beside, self.kernels)
