@@ -21,6 +21,7 @@ from gpuforge.cuda.releases import (
 from gpuforge.runtime.arch import Arch, Version, binary_mismatch, ptx_mismatch
 
 Way = Literal["native", "jit", "none"]
+_Kind = tuple[tuple[str, Arch, str, str, bool], ...]
 
 
 class Reach(NamedTuple):
@@ -42,13 +43,21 @@ class Reach(NamedTuple):
 
 def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
     """Judge the device code of one file for each generation, each container by itself, never their union."""
+    kinds, linked = _kinds(code)
+    return _reach(tuple(kinds.items()), linked, machine)
+
+
+def reach_apart(code: DeviceCode, machine: str = "") -> Iterator[tuple[Reach, ...]]:
+    """Judge each kind of container of one file as if it were alone, with the PTX that a device link left for it."""
+    kinds, linked = _kinds(code)
+    return (_reach(((kind, 1),), linked, machine) for kind in kinds)
+
+
+def _kinds(code: DeviceCode) -> tuple[Counter[_Kind], tuple[_Kind, ...]]:
+    """Count the kinds of containers, as a library has thousands of a few; and those with a device link's PTX."""
     judged, ptx = runnable(code.containers)
     linked = bool(ptx) and all(map(portable_ptx, ptx))
-    kinds = Counter(map(_kind, judged))  # a library has thousands of containers of a few kinds
-    return _reach(tuple(kinds.items()), tuple(dict.fromkeys(map(_kind, ptx if linked else ()))), machine)
-
-
-_Kind = tuple[tuple[str, Arch, str, str, bool], ...]
+    return Counter(map(_kind, judged)), tuple(dict.fromkeys(map(_kind, ptx if linked else ())))
 
 
 @lru_cache(maxsize=256)  # a wheel may have thousands of files with one container each

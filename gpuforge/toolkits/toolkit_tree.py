@@ -62,7 +62,7 @@ def staged(destination: Path) -> Iterator[Path]:
 
 
 def complete(tree: Path, machine: str) -> None:
-    """Add the files that tools look for: unversioned library links, `lib64` for CMake, `targets/` for nvcc.profile.
+    """Add the files that tools look for: unversioned library links, `lib64`, `targets/` for nvcc.profile.
 
     `lib/stubs` gets a stub of the driver, also if NVIDIA's packages have none. Headers older than CUDA 13 are changed
     to be compatible with glibc 2.41 and newer.
@@ -76,6 +76,9 @@ def complete(tree: Path, machine: str) -> None:
     _agree_with_glibc(tree / "include" / "crt" / "math_functions.h")
     if not (tree / "lib64").exists():
         (tree / "lib64").symlink_to("lib")
+    nvvm = tree / "nvvm" / "lib64"  # where nvlink looks for libnvvm, for `nvcc -dlto`
+    if (tree / "lib" / "libnvvm.so").exists() and not nvvm.exists():
+        nvvm.symlink_to("../lib")
     target = tree / "targets" / TARGETS.get(machine, f"{machine}-linux")
     target.mkdir(parents=True, exist_ok=True)
     for name in ("include", "lib"):

@@ -90,6 +90,15 @@ def test_nvcc_compiles_one_source_to_one_fatbin_with_the_same_bytes_each_time(
     assert made[0] == made[1]
 
 
+def test_code_is_optimised_when_it_is_linked(toolkit: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.cu").write_text(
+        "__device__ int twice(int);\n__global__ void k(int *p) { *p = twice(*p); }\n"
+    )
+    (tmp_path / "two.cu").write_text("__device__ int twice(int x) { return 2 * x; }\n")
+    flags = ["-dlto", "-rdc=true", "-arch=sm_80", "-shared", "-Xcompiler", "-fPIC", "-o", "both.so"]
+    subprocess.run([toolkit / "bin" / "nvcc", *flags, "one.cu", "two.cu"], check=True, cwd=tmp_path)
+
+
 def test_cmake_accepts_the_tree_and_the_library_names_the_sonames(toolkit: Path, tmp_path: Path) -> None:
     cmake = shutil.which("cmake")
     if cmake is None:

@@ -34,7 +34,7 @@ def unpacked(site: Path) -> Path:
     (layout / "bin" / "tool").write_text("#!/bin/sh\n")
     (layout / "include").mkdir()
     (layout / "lib").mkdir()
-    for name in ("libcudart.so.13", "libnvrtc-builtins.so.13.0", "libcudart_static.a"):
+    for name in ("libcudart.so.13", "libnvrtc-builtins.so.13.0", "libnvvm.so.4", "libcudart_static.a"):
         (layout / "lib" / name).touch()
     (site / "nvidia_cuda_nvcc-13.0.88.dist-info").mkdir()
     return site
@@ -47,7 +47,9 @@ def test_the_tree_has_what_cmake_and_the_linker_look_for(tmp_path: Path) -> None
     assert links == {
         "lib/libcudart.so": "libcudart.so.13",
         "lib/libnvrtc-builtins.so": "libnvrtc-builtins.so.13.0",
+        "lib/libnvvm.so": "libnvvm.so.4",
         "lib64": "lib",
+        "nvvm/lib64": "../lib",
         "targets/x86_64-linux/include": "../../include",
         "targets/x86_64-linux/lib": "../../lib",
     }

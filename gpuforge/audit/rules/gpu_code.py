@@ -12,7 +12,7 @@ from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.installed import cuda_major
 from gpuforge.audit.model import PACKAGES, WheelFacts
-from gpuforge.audit.reach import Reach, reach
+from gpuforge.audit.reach import Reach, reach, reach_apart
 from gpuforge.audit.rules.containers import (
     coverage,
     has_kernels,
@@ -121,13 +121,14 @@ _NO_IMAGE = "`no kernel image is available for execution on the device`"
     "GF403",
     "error",
     "newer GPUs cannot run the kernels: there is no PTX",
-    fix="Add PTX of the newest architecture in the file (-gencode arch=compute_X,code=compute_X). Machine code for the "
-    "missing GPUs alone leaves out later ones.",
+    fix="Add PTX of the newest architecture in the file that is older than the missing GPUs (-gencode "
+    "arch=compute_X,code=compute_X). Machine code for the missing GPUs alone leaves out later ones.",
 )
 def newer_gpus(graph: LinkGraph) -> Iterator[Finding]:
     """Find files without kernels for newer generations: a warning for GPUs of today, for information for later ones.
 
-    An error if the whole wheel has nothing for any GPU of a generation.
+    An error if the whole wheel has nothing for any GPU of a generation. PTX serves no GPU older than itself: machine
+    code for much older ones leaves a gap.
     """
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
@@ -146,18 +147,25 @@ def newer_gpus(graph: LinkGraph) -> Iterator[Finding]:
             judged, inputs = runnable(code.containers)
             if not judged or all(is_specific(c) for c in judged):
                 continue
-            if all(map(portable_ptx, bearing_ptx(judged, inputs))) and not not_linked(judged, inputs):
+            portable = all(map(portable_ptx, bearing_ptx(judged, inputs))) and not not_linked(judged, inputs)
+            gaps = (r for table in reach_apart(code, processor) for r in _lost(table))
+            if portable and all(r.generation.machines for r in gaps):  # of Jetsons, at most
                 continue
             yield from _judge(wheel, code, processor, supported)
+
+
+def _lost(table: Sequence[Reach]) -> list[Reach]:
+    """Return the GPUs without any code that are newer than one that has some."""
+    first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
+    return [r for r in table[first:] if r.way == "none"]
 
 
 def _judge(
     wheel: WheelFacts, code: DeviceCode, processor: str, supported: Collection[str]
 ) -> Iterator[Finding]:
     table = reach(code, processor)
-    first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
-    lost = [r for r in table[first:] if r.way == "none"]
-    partly = [r for r in table[first:] if r.way == "partly"]
+    lost = _lost(table)
+    partly = [r for r in table if r.way == "partly"]
     cause: tuple[str, ...]
     if lost:
         whole = wheel.form in PACKAGES  # other files may have the rest
@@ -211,8 +219,8 @@ _FUTURE = Text(
 
 def _archs(code: DeviceCode) -> tuple[str, ...]:
     judged, _ = runnable(code.containers)
-    every = sorted({e.arch for c in judged for e in c.entries if e.kind == "cubin"})
-    return tuple(arch.sm for arch in every)
+    every = sorted({(e.kind, e.arch) for c in judged for e in c.entries if e.kind in {"cubin", "ptx"}})
+    return tuple(arch.of_image(kind) for kind, arch in every)
 
 
 def _gpus(table: Sequence[Reach]) -> tuple[tuple[str, str], ...]:

@@ -82,6 +82,14 @@ CASES = {
     "nothing for newer GPUs": Case(
         "GF403", {"demo/ext.so": so(("sm_80", "sm_90"))}, {"demo/ext.so": so(("sm_80", "compute_90:8.4"))},
     ),
+    "PTX that is newer than GPUs without machine code": Case(
+        "GF403", {"demo/ext.so": so(("sm_80", "compute_120:8.8"))},
+        {"demo/ext.so": so(("sm_80", "compute_80:8.8", "compute_120:8.8"))},
+    ),
+    "some kernels with such PTX": Case(
+        "GF403", {"demo/ext.so": so(("sm_80", "compute_120:8.8"), ("compute_80:8.8",))},
+        {"demo/ext.so": so(("sm_120", "compute_120:8.8"), ("compute_80:8.8",))},
+    ),
     "a framework's own code": Case(
         "GF403", {"torch/lib/libtorch_cuda.so": so(("sm_90",))},
         {"torch/lib/libtorch_cuda.so": so(("sm_90", "compute_90:8.4"))},
