@@ -33,6 +33,7 @@ from gpuforge.binary.elf.symbols import Patterns
 from gpuforge.binary.facts import ElfObject
 from gpuforge.datafile import load
 from gpuforge.errors import MalformedError
+from gpuforge.package.contents import FOLDER as RUNTIME
 from gpuforge.wheel import checks
 from gpuforge.wheel.archive import Archive, Member
 
@@ -106,6 +107,16 @@ def test_what_tests_load_is_not_loaded_by_users(tmp_path: Path) -> None:
     assert read(wheel(tmp_path, files)).preloads == ()
     (own,) = read(wheel(tmp_path, {**files, "demo/tests/ext.so": elf()})).preloads
     assert own.file == "demo/tests/helper.py"
+
+
+def test_the_runtimes_own_bytes_are_known_and_any_others_at_its_place_are_read(tmp_path: Path) -> None:
+    library = {"demo/a.so": FILES["demo/_core.so"]}
+    driver = (RUNTIME / "driver.py").read_bytes()
+    assert b"CDLL" in driver
+    place = "demo/_gpuforge/driver.py"
+    assert read(wheel(tmp_path, {**library, place: driver})).preloads == ()
+    for other, text in [(place, driver + b"\n"), ("demo/driver.py", driver)]:
+        assert [p.file for p in read(wheel(tmp_path, {**library, other: text})).preloads] == [other]
 
 
 @pytest.mark.parametrize("gap", [0, 60, 127, 128, 129, 511, 512, 513, 640, 2000])

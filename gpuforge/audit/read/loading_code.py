@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.model import Launcher, Preload
@@ -22,6 +23,8 @@ from gpuforge.audit.read.python_source import Parser, Source, walk
 from gpuforge.binary.window import find_all
 from gpuforge.cuda.carriers import frameworks
 from gpuforge.errors import CorruptError, MalformedError
+from gpuforge.runtime import layout
+from gpuforge.runtime.layout import HOME
 from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
@@ -103,6 +106,12 @@ class PythonCode:
         self.corrupt: set[str] = set()
         self._archive = archive
 
+    def is_of_runtime(self, member: Member) -> bool:
+        """Return whether a file has the very bytes of this gpuforge's runtime, which loads what its index names."""
+        package, _, file = member.name.partition(f"/{HOME}/")
+        own = _runtime().get(file) if package else None
+        return own is not None and member.size == len(own) and self.text(member) == own
+
     def text(self, member: Member) -> bytes:
         """Return a file's text."""
         try:
@@ -112,6 +121,12 @@ class PythonCode:
             if isinstance(error, CorruptError):
                 self.corrupt.add(member.name)
             return b""
+
+
+@cache
+def _runtime() -> Mapping[str, bytes]:
+    folder = Path(layout.__file__).parent
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")}
 
 
 def cuda_release(code: PythonCode) -> str:
@@ -276,10 +291,14 @@ def _named(text: bytes, file: str, functions: Iterable[str]) -> set[str]:
 
 
 def _modules(code: PythonCode) -> Iterator[Member]:
-    """Yield the Python files; those of tests only if tests have libraries, because nothing else imports them."""
+    """Yield the Python files but those of gpuforge's runtime.
+
+    Those of tests are among them only if tests have libraries, because nothing else imports them.
+    """
     read_tests = any(".so" in member.name and of_tests(member) for member in code.members)
     for member in code.members:
-        if member.name.endswith(".py") and member.size <= _LARGEST and (read_tests or not of_tests(member)):
+        is_read = member.name.endswith(".py") and member.size <= _LARGEST
+        if is_read and (read_tests or not of_tests(member)) and not code.is_of_runtime(member):
             yield member
 
 
