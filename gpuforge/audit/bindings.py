@@ -56,6 +56,11 @@ _HWCAPS = re.compile(
 
 
 _OF_PROCESSOR = re.compile(r"-(x86_64|aarch64)-linux-")  # in the names of modules
+# behind a module's name, by the beginning of the tags: EXTENSION_SUFFIXES of CPython and PyPy
+_SUFFIXES = {
+    "cp": re.compile(r"(?:cpython-3\d+t?(?:-\w+-linux-(?:gnu|musl)\w*)?\.|abi3\.)?so"),
+    "pp": re.compile(r"(?:pypy3\d+-pp\d+-[\w-]+\.)?so"),
+}
 # of the oldest systems with Python wheels; glibc before 2.36 ignores objects that demand a newer kernel
 _KERNEL = (3, 10)
 
@@ -79,7 +84,7 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
         problems |= dict.fromkeys(_versions(graph, load_set))
         if is_imported(wheel, [load_set.root]):
             missing, unknown = _missing(graph, load_set)
-            problems |= dict.fromkeys((*_of_root(load_set.root), *missing))
+            problems |= dict.fromkeys((*_of_root(wheel, load_set.root), *missing))
             imported |= {} if load_set.root.is_program else {o.file: o for o in load_set.objects}
             others |= unknown
         else:
@@ -96,10 +101,12 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
     return Judged(tuple(problems), tuple(unjudged))
 
 
-def _of_root(root: ElfObject) -> Iterator[str]:
+def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
     """Yield why Python cannot import a module."""
     if not root.is_python_module:
         return
+    if not _is_looked_for(wheel, root):
+        yield f"Python does not look for {root.name}"
     named = _OF_PROCESSOR.search(root.name)
     if named and not root.processor.startswith(named[1]):
         yield f"Python on {root.processor} does not look for {root.name}"
@@ -109,6 +116,16 @@ def _of_root(root: ElfObject) -> Iterator[str]:
     exports = _exports(root.bindings.exports) if root.bindings and module != "__init__" else frozenset()
     if exports and module.isascii() and gnu_hash(f"PyInit_{module}") | 1 not in exports:
         yield f"{root.name} does not define PyInit_{module}"
+
+
+def _is_looked_for(wheel: WheelFacts, module: ElfObject) -> bool:
+    """Return whether each Python of the tags looks for a module under its name, or under another that is there."""
+    start = f"{module.file[: -len(module.name)]}{module.name.partition('.')[0]}."
+    suffixes = [file.removeprefix(start) for file in wheel.members if file.startswith(start)]
+    pythons = {"pp" if tag.interpreter.startswith("pp") else "cp" for tag in wheel.file_tags}
+    glibc = any("linux_" in platform and "musl" not in platform for platform in wheel.platforms)
+    fitting = [suffix for suffix in suffixes if not (glibc and suffix.endswith("-musl.so"))]
+    return all(any(map(_SUFFIXES[python].fullmatch, fitting)) for python in pythons)
 
 
 def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:

@@ -16,12 +16,12 @@ from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.embedded import KernelSet, SourceSet
 from gpuforge.audit.evidence import files_of
 from gpuforge.audit.findings import SEVERITIES, Finding, Topic
-from gpuforge.audit.layout import Route
+from gpuforge.audit.layout import Route, left_over_folder
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph, others
 from gpuforge.audit.link.requirement import Requirement, can_coexist, required_together
-from gpuforge.audit.model import Openings, WheelFacts
+from gpuforge.audit.model import PACKAGES, Openings, WheelFacts
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.containers import as_declared, is_own, own_code
 from gpuforge.binary.facts import FatbinContainer
@@ -144,21 +144,25 @@ def _hidden(wheel: WheelFacts, *, gpu: bool = False) -> str:
 
 
 def _unread(wheel: WheelFacts) -> str:
-    """Return how many files may be anything, as the end of a sentence; "" if all were understood."""
-    files = wheel.contents.unknown
-    if not files:
-        return ""
-    count = (
-        f"{len(files):,} files of unknown content were" if len(files) > 1 else "a file of unknown content was"
+    """Return how many files were not judged, as the end of a sentence; "" if all were."""
+    left_over = [file for file in wheel.members if wheel.form in PACKAGES and left_over_folder(file)]
+    kinds = (
+        ("of unknown content", "read", wheel.contents.unknown),
+        ("left over from a build", "judged", left_over),
     )
-    return f"; {count} not read: {_files(files)}"
+    return "".join(
+        f"; {f'{len(files):,} files' if len(files) > 1 else 'a file'} {of} {'were' if len(files) > 1 else 'was'} "
+        f"not {done}: {_files(files)}"
+        for of, done, files in kinds
+        if files
+    )
 
 
 def _not_unpacked(wheel: WheelFacts) -> str:
-    """Return what may have packed code in it, as the end of a sentence: binaries may, and data of known formats."""
+    """Return what may have packed code in it, as the end of a sentence: anything may, but for what was unpacked."""
     files = wheel.contents.data
-    beside = f" and {len(files):,} other file{'s' * (len(files) > 1)} ({_files(files)})" if files else ""
-    return f"; packed data in binaries{beside} was not read"
+    beside = f", texts and {len(files):,} other file{'s' * (len(files) > 1)} ({_files(files)})"
+    return f"; not all data that is packed in binaries{beside if files else ' and texts'} was read"
 
 
 def _files(files: Sequence[str]) -> str:

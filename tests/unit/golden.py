@@ -35,7 +35,7 @@ KINDS = frozenset(
     |ABI|CUDA release|GPU code|align|HPC SDK|RECORD|RPATH|RUNPATH|Requires-Dist|Root-Is-Purelib|calls|differs|end|entry
     |file name|folder|for any Python|hash|hidden|interface|machine|made by|missing|more|name|needs|newer|no file|no hash
     |no library|no name|no path|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside
-    |overlap|package|packages|page|place|program|requires|schema|several .dist-info folders|shared files|size
+    |overlap|package|packages|page|place|power|program|requires|schema|several .dist-info folders|shared files|size
     |static libcudart|strings|system|twice|unreadable|version|wants
     """.replace("\n    ", "").split("|")
 )

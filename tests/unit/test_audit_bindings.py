@@ -103,6 +103,31 @@ def test_an_older_release_of_a_grafted_library(
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: older})) == reason.format(name, name)
 
 
+@pytest.mark.parametrize(
+    ("names", "tag", "lost"),
+    [
+        (["ext.pypy310-pp73-x86_64-linux-gnu.so"], "cp311-cp311", True),
+        (["ext.pypy310-pp73-x86_64-linux-gnu.so"], "pp310-pypy310_pp73", False),
+        (
+            ["ext.pypy310-pp73-x86_64-linux-gnu.so", "ext.cpython-311-x86_64-linux-gnu.so"],
+            "cp311-cp311",
+            False,
+        ),
+        (["ext.cpython-311-x86_64-linux-gnu.so"], "pp310-pypy310_pp73", True),
+        (["ext.cpython-311-x86_64-linux-musl.so"], "cp311-cp311", True),
+        (["ext.linux.so"], "cp311-cp311", True),
+        (["ext.so"], "cp311-cp311", False),
+        (["ext.abi3.so"], "cp311-abi3", False),
+    ],
+)
+def test_a_module_that_python_does_not_look_for(
+    tmp_path: Path, names: Sequence[str], tag: str, lost: bool
+) -> None:
+    files = {f"demo/{name}": elf(strings=["PyInit_ext"]) for name in names}
+    path = wheel(tmp_path, files, name=f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl")
+    assert withheld(path) == f"Python does not look for {names[0]}" * lost
+
+
 @pytest.mark.parametrize(("folder", "hidden"), [
     ("demo.libs/glibc-hwcaps/x86-64-v3", True), ("demo.libs/tls/x86_64", True), ("demo.libs/other", False),
     ("other.libs/glibc-hwcaps/x86-64-v3", False), ("first/glibc-hwcaps/x86-64-v2", True),

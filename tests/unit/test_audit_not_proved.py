@@ -408,8 +408,8 @@ CASES: dict[str, tuple[Topic, dict[str, Any], list[str]]] = {
             "expectation": Expectation(cubins=(Arch.parse("80"), Arch.parse("90")), ptx=(Arch.parse("90"),)),
         },
         [
-            "fatbin containers as declared: 2 of sm_80 sm_90 + compute_90 (PTX 8.7); packed data in binaries was not "
-            "read"
+            "fatbin containers as declared: 2 of sm_80 sm_90 + compute_90 (PTX 8.7); not all data that is packed in "
+            "binaries and texts was read"
         ],
     ),
     "cubins": ("GPU code", {"files": {"demo/k.cubin": fatbin("sm_90")}}, ["cubin files: 1 of sm_90, no PTX"]),

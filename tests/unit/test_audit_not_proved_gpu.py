@@ -316,7 +316,7 @@ def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
 
 
 OTHER = fatbin("sm_50")
-NOT_READ = "; packed data in binaries was not read"
+NOT_READ = "; not all data that is packed in binaries and texts was read"
 TEXT = b".version 8.7\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n"
 DISGUISED = bytes(each ^ 90 for each in OTHER)
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -325,6 +325,7 @@ NUMPY = b"\x93NUMPY\x01\0v\0" + b"{'descr': '|u1', 'fortran_order': False, 'shap
 INSIDE, UNPACKED = "code inside of other files was not judged: {}", "files were not unpacked: {}"
 DATA = "data"
 UNKNOWN = "a file of unknown content was not read: {}"
+LEFT_OVER = "a file left over from a build was not judged: {}"
 
 
 def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -337,6 +338,10 @@ def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
 def wrapped(text: bytes | str) -> bytes:
     text = text.encode() if isinstance(text, str) else text
     return b"\n".join(text[at : at + 72] for at in range(0, len(text), 72))
+
+
+def ideographs(data: bytes) -> str:
+    return "".join(chr(0x4E00 + each) for each in data)
 
 
 def tar() -> bytes:
@@ -456,6 +461,13 @@ def tar() -> bytes:
         pytest.param("demo/k.js", b"f(x);" * 400, "", id="code in one line"),
         pytest.param("demo/k.txt", TEXT.decode().encode("utf-16"), INSIDE, id="PTX in UTF-16"),
         pytest.param("demo/k.txt", ("a text " * 400).encode("utf-16"), "", id="a text in UTF-16"),
+        pytest.param("demo/k.txt", ideographs(OTHER).encode(), DATA, id="bytes as Chinese letters"),
+        pytest.param("demo/k.txt", ideographs(OTHER).encode("gb18030"), UNKNOWN, id="in China's encoding"),
+        pytest.param("demo/k.txt", TEXT.decode().encode("cp037"), UNKNOWN, id="PTX in EBCDIC"),
+        pytest.param(
+            "demo/k.txt", "Grüße aus Köln, größer als süß\n".encode("latin-1") * 40, "", id="German"
+        ),
+        pytest.param("build/lib.linux-x86_64/k.fatbin", OTHER, LEFT_OVER, id="left over from a build"),
         pytest.param("demo/k.so", elf(sections={".text": TEXT}), INSIDE, id="PTX among machine code"),
         pytest.param("demo/k.so", elf(sections={".nvdata": TEXT}), INSIDE, id="in a section by another name"),
         pytest.param("demo/k.ptx", gzip.compress(TEXT), INSIDE, id="a packed file with the name of PTX"),
@@ -469,7 +481,10 @@ def test_code_is_not_as_declared_beside_a_file_that_may_have_more(
     name = file.rpartition("/")[2]
     declared, end = (" as declared", NOT_READ) if reason in ("", DATA) else ("", "")
     if reason == DATA:
-        reason, end = "", f"; packed data in binaries and 1 other file ({name}) was not read"
+        reason, end = (
+            "",
+            f"; not all data that is packed in binaries, texts and 1 other file ({name}) was read",
+        )
     assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
         f"fatbin containers{declared}: 1 of sm_80, no PTX{end}"
     ]

@@ -40,6 +40,17 @@ def with_dynamic(tag: int, value: int) -> bytes:
     return bytes(data)
 
 
+def with_flags(flags: int) -> bytes:
+    """Return the sample with other permissions of its load."""
+    return PLAIN[: 64 + 4] + struct.pack("<I", flags) + PLAIN[64 + 8 :]
+
+
+def with_tls(align: int, size: int = 16, memory: int = 64) -> bytes:
+    """Return the sample with its stack header turned into one of thread-local variables."""
+    tls = struct.pack("<IIQQQQQQ", 7, 4, 64, 64, 0, size, memory, align)
+    return PLAIN[: 64 + 112] + tls + PLAIN[64 + 168 :]
+
+
 def second_load(address: int) -> bytes:
     """Return the sample with its stack header turned into a load at this address."""
     data = bytearray(PLAIN)
@@ -78,6 +89,12 @@ BROKEN = {
     "a library's name behind the strings": ("error", with_dynamic(1, 1 << 20)),
     "its own name behind the strings": ("warning", with_dynamic(14, 1 << 20)),
     "a segment in parts of pages": ("error", changed(LOAD, ALIGN, -4)),
+    "a segment in three pages": ("error", changed(LOAD, ALIGN, 2 << 16)),
+    "a segment without permissions": ("error", with_flags(0)),
+    "tables that may only be executed": ("error", with_flags(1)),
+    "thread-local variables in steps of 24 bytes": ("error", with_tls(24)),
+    "thread-local variables elsewhere": ("error", with_tls(16, size=1 << 20, memory=1 << 20)),
+    "thread-local variables larger in the file": ("error", with_tls(16, memory=8)),
     "relocations elsewhere": ("error", elf(dynamic=[(7, 1 << 20), (8, 24)])),
 }
 
@@ -95,8 +112,10 @@ def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: b
 @pytest.mark.parametrize(
     "data",
     [PLAIN, changed(LOAD, MEMORY, 1 << 16), second_load(1 << 20), changed(RELRO, MEMORY, 4000),
+     with_flags(2), with_tls(32), with_tls(0), with_tls(1, size=0, memory=1 << 20),
      elf(dynamic=[(7, 64), (8, 24)]), elf(dynamic=[(7, 1 << 20), (8, 0)])],
-    ids=["sound", "zeros behind", "two segments", "read-only to the end of a page", "relocations", "no relocations"],
+    ids=["sound", "zeros behind", "two segments", "read-only to the end of a page", "written",
+         "thread-local variables", "not aligned", "zeros in no segment", "relocations", "no relocations"],
 )  # fmt: skip
 def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:
     assert findings_of(tmp_path, data) == []

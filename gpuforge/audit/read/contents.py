@@ -52,6 +52,7 @@ _LETTERS = re.compile(rb"(?<![\w+/-])[\w+/-]{1000,}={0,2}")
 # Texts are looked at in samples: data in letters, digits or escapes that is longer than a step is in one of them.
 _STEP, _SAMPLE = 1024, 512
 _WORD = re.compile(rb"\S{40,}")  # no text for people has only such words
+_ASCII = bytes(range(128))
 _HEX = b"0123456789abcdefABCDEFxX"
 _NUMBERS = re.compile(rb"\b(?:0[xX][0-9a-fA-F]{1,16}|[1-9]\d{0,18}|0)\b")
 _DIGITS = re.compile(rb"(?<![\w.])[0-9a-fA-F]{32,}")
@@ -152,7 +153,10 @@ class Reader:
             data = _LETTERS.sub(b"", data)
         if file.endswith(".dist-info/RECORD"):  # which has hashes
             return
-        kinds = {_kind_of_sample(data[at : at + _SAMPLE]) for at in range(0, len(data), _STEP)}
+        samples = [data[at : at + _SAMPLE] for at in range(0, len(data), _STEP)]
+        if not data.isascii() and any(len(s.translate(None, _ASCII)) * 5 > 2 * len(s) for s in samples):
+            self._judge_other_letters(file, data)
+        kinds = set(map(_kind_of_sample, samples))
         if "letters" in kinds or ("digits" in kinds and len(data) > _MOST_DIGITS):
             self._unknown.append(file)
         elif "digits" in kinds:
@@ -161,6 +165,15 @@ class Reader:
             values = [number for number in numbers if number < 256]
             if len(values) * 10 > len(numbers) * 9:  # else it is a table of other numbers
                 self._judge_inside(file, bytes(values))
+
+    def _judge_other_letters(self, file: str, data: bytes) -> None:
+        """Judge a text of letters beyond ASCII, which may stand for any bytes: in UTF-8 it is usually prose."""
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            self._unknown.append(file)
+        else:
+            self._data.append(file)
 
     def _judge_inside(self, file: str, content: bytes) -> None:
         if len(content) < _LEAST_INSIDE:

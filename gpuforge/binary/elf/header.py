@@ -21,7 +21,7 @@ MACHINES = {
 """Processors by e_machine, as platform tags name them."""
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 4, 0x6474E551, 0x6474E552
 PT_TLS = 7
-PF_X, PF_R = 1, 4
+PF_X, PF_W, PF_R = 1, 2, 4
 _MOST_SEGMENTS = (1 << 16) // 56  # as in Linux' load_elf_phdrs: 64 KiB
 _EXTENDED = 0xFFFF  # of e_shstrndx: the number is in the first section header
 

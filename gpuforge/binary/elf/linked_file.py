@@ -23,10 +23,14 @@ from gpuforge.binary.elf.header import (
     DT_SYMTAB,
     DT_VERSYM,
     EM_CUDA,
+    PF_R,
+    PF_W,
+    PF_X,
     PT_DYNAMIC,
     PT_GNU_RELRO,
     PT_INTERP,
     PT_LOAD,
+    PT_TLS,
     RELOCATABLE,
     Header,
     Segment,
@@ -37,7 +41,7 @@ from gpuforge.errors import MalformedError
 
 _PAGE = 1 << 12  # bytes; no Linux has smaller pages
 _LARGEST_PAGE = 1 << 16  # linkers round the end of PT_GNU_RELRO up to it
-_NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO"}
+_NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO", PT_TLS: "PT_TLS"}
 _STRINGS = "the table of strings"
 _TEXTS = {
     DT_NEEDED: "NEEDED",
@@ -46,13 +50,14 @@ _TEXTS = {
     DT_RUNPATH: "RUNPATH",
     DT_FILTER: "FILTER",
 }
+_DT_INIT = 12
 # tables and functions that the dynamic linker reads or calls, by their addresses, and their sizes
 _POINTERS = {
     DT_HASH: ("the hash table (DT_HASH)", 0), DT_GNU_HASH: ("the hash table (DT_GNU_HASH)", 0),
     DT_SYMTAB: ("the table of symbols (DT_SYMTAB)", 0), DT_VERSYM: ("the table of versions (DT_VERSYM)", 0),
     7: ("the table of relocations (DT_RELA)", 8), 17: ("the table of relocations (DT_REL)", 18),
     23: ("the table of relocations (DT_JMPREL)", 2), 36: ("the table of relocations (DT_RELR)", 35),
-    12: ("the code of initialization (DT_INIT)", 0), 25: ("the table of initialization (DT_INIT_ARRAY)", 27),
+    _DT_INIT: ("the code of initialization (DT_INIT)", 0), 25: ("the table of initialization (DT_INIT_ARRAY)", 27),
 }  # fmt: skip
 
 SENTENCES = {
@@ -68,6 +73,8 @@ SENTENCES = {
     "hidden": "{0} has no size in the file, and older releases of glibc read it all the same",
     "behind strings": "{0} lies past the string table (DT_STRTAB)",
     "end outside": "{0} ends in no PT_LOAD segment",
+    "unreadable": "{0} may not be read by the process",
+    "power": "{0} is aligned to {align} bytes, which is not a power of two",
     "align": "{0} is aligned to {align} bytes, and glibc refuses what is not whole pages",
 }
 """The sentences for the kinds of problems, with placeholders for the part and the facts."""
@@ -89,7 +96,7 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
         return tuple(broken)
     others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
     others += _of_dynamic([s for s in header.segments if s.type == PT_DYNAMIC], loads)
-    return tuple(others) or _of_strings(file, header) or tuple(_of_pointers(file.dynamic.values, loads))
+    return tuple(others) or _of_strings(file, header) or tuple(_of_tables(file.dynamic.values, header, loads))
 
 
 def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
@@ -103,8 +110,12 @@ def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
         return _load(index, "end", end=load.offset + load.size)
     if load.memory < load.size:
         return _load(index, "size")
+    if not load.flags & (PF_R | PF_W | PF_X) and load.memory:
+        return _load(index, "unreadable")
     if load.align % _PAGE:
         return _load(index, "align", align=load.align)
+    if load.align & (load.align - 1):
+        return _load(index, "power", align=load.align)
     return None
 
 
@@ -112,6 +123,14 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
     name = _NAMES.get(segment.type)
     if name is None or not segment.memory:
         return None
+    if segment.type == PT_TLS:
+        if segment.align & (segment.align - 1):
+            return BrokenSegment(name, "power", {"align": segment.align})
+        if segment.memory < segment.size:
+            return BrokenSegment(name, "size")
+        if not segment.size:
+            return None
+        segment = segment._replace(memory=segment.size)  # its zeros are in no PT_LOAD
     room = _LARGEST_PAGE if segment.type == PT_GNU_RELRO else 1
     load = next((m for m in loads if _within(segment, m, room)), None)
     if load is None:
@@ -163,8 +182,15 @@ def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
     return ()
 
 
-def _of_pointers(values: Mapping[int, int], loads: list[Segment]) -> Iterator[BrokenSegment]:
-    """Yield the tables that lie outside of what is loaded: reading one ends the process."""
+def _of_tables(values: Mapping[int, int], header: Header, loads: list[Segment]) -> Iterator[BrokenSegment]:
+    """Yield the tables that the process cannot read: code alone need not be readable, and x86 reads what it writes."""
+    dynamic = header.segment(PT_DYNAMIC)
+    tables = [values[tag] for tag in (DT_STRTAB, *_POINTERS) if tag in values and tag != _DT_INIT]
+    tables += [dynamic.address] if dynamic else []
+    for index, load in enumerate(loads):
+        inside = any(load.address <= table < load.address + load.memory for table in tables)
+        if inside and not load.flags & (PF_R | PF_W):
+            yield _load(index, "unreadable")
     for tag, (name, size_tag) in _POINTERS.items():
         start, size = values.get(tag, 0), values.get(size_tag, 0) if size_tag else 1
         if (
