@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpuforge.audit.elf_patterns import names_of, patterns, unstable
 from gpuforge.audit.read import inputs, wheel
-from gpuforge.audit.read.input import ALONE, Beside
+from gpuforge.audit.read.input import ALONE, Beside, Input
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -26,7 +26,7 @@ __all__ = ["audit"]
 
 
 def audit(
-    paths: Sequence[Path],
+    paths: Sequence[Path | Input],
     *,
     expectation: Expectation | None = None,
     against: Against | None = None,
@@ -37,6 +37,7 @@ def audit(
     hashes: bool = False,
     beside: Beside = ALONE,
     one_process: bool = False,
+    like: Report | None = None,
 ) -> Report:
     """Audit wheels and other inputs (see `inputs`) together: one may provide a library that another needs.
 
@@ -45,7 +46,8 @@ def audit(
     process. `jobs` threads read members. An input that cannot be read becomes a problem of the report. `watch` gets the
     inputs that are being read. With `hashes` the hashes in RECORD are compared with the files, too. Packages `beside`
     the wheels are audited only for the libraries that they bring into one process with them. With `one_process` all of
-    them are promised to be used together, so that conflicts between them are errors.
+    them are promised to be used together, so that conflicts between them are errors. `like` is the report about wheels
+    that they are compared with.
     """
     with inputs.expand(paths, hashes=hashes, beside=beside, watch=watch) as given, ExitStack() as stack:
         several = given.readable if len(given.readable) > 1 else []
@@ -59,6 +61,9 @@ def audit(
         from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
 
         question = Question(
-            expectation, against, brought, tuple(ignore), together=bool(beside), one_process=one_process
+            *(expectation, against, brought, tuple(ignore)),
+            together=bool(beside),
+            one_process=one_process,
+            like=like,
         )
         return judge(given, outcomes(), question)

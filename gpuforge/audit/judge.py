@@ -78,6 +78,7 @@ class Report(NamedTuple):
     problems: tuple[Diagnostic, ...]
     graph: link.LinkGraph
     together: Together | None = None  # the libraries that all of them bring into one process, if requested
+    like: Report | None = None  # the report about the wheels that they are compared with
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -104,6 +105,7 @@ class Question(NamedTuple):
     ignore: Sequence[Ignore | Baseline] = ()
     together: bool = False  # whether to list the libraries that all of them bring into one process
     one_process: bool = False  # whether all of them are promised to work in one process
+    like: Report | None = None  # the report about wheels that they are compared with
 
 
 def judge(given: inputs.Inputs, outcomes: Sequence[Outcome], question: Question) -> Report:
@@ -130,6 +132,7 @@ def _judged(
         openings=openings.collect(given.readable) if question.against else {},
         overriding=given.overriding,
         one_process=question.one_process,
+        like=_counterparts(facts, [each.facts for each in question.like.wheels]) if question.like else {},
     )
     findings = _findings(graph)
     wheels = tuple(
@@ -138,7 +141,26 @@ def _judged(
     )
     if question.together and not problems:
         wheels = tuple(_with_proof(wheels, given.python))
-    return Report(wheels, tuple(problems), graph, together(graph) if question.together else None)
+    shared = together(graph) if question.together else None
+    return Report(wheels, tuple(problems), graph, shared, question.like)
+
+
+def _counterparts(wheels: Iterable[WheelFacts], others: Sequence[WheelFacts]) -> Mapping[str, WheelFacts]:
+    """Return for the names of wheels the others to compare them with: of the same project, with most tags in common.
+
+    If all others are of one project, names do not matter: cupy is built from the sdist of cupy-cuda13x's project.
+    """
+    found = {}
+    for wheel in (each for each in wheels if not each.neighbour):
+        alike = [other for other in others if other.known_as == wheel.known_as]
+        if alike or len({other.known_as for other in others}) == 1:
+            found[wheel.name] = max(alike or others, key=lambda other: _in_common(wheel, other))
+    return found
+
+
+def _in_common(one: WheelFacts, other: WheelFacts) -> tuple[int, int]:
+    pythons = ({(tag.interpreter, tag.abi) for tag in wheel.file_tags} for wheel in (one, other))
+    return len(set.intersection(*pythons)), int(one.machine == other.machine)
 
 
 def _with_proof(wheels: Sequence[WheelReport], python: str) -> Iterator[WheelReport]:

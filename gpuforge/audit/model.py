@@ -1,6 +1,6 @@
 """The values of the audit, which its readers make: objects, device code, wheels, findings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self, get_args
@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Self, get_args
 from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
+from gpuforge.audit import layout
 from gpuforge.audit.embedded import KernelSet, KernelsWheels, SourceSet, Unusable
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
@@ -231,6 +232,24 @@ class WheelFacts(NamedTuple):
     def linked(self) -> tuple[ElfObject, ...]:
         """Its objects that the dynamic linker loads."""
         return tuple(o for o in self.objects if o.links)
+
+    @property
+    def modules(self) -> Mapping[str, str]:
+        """The names that Python can import from it, each with its file."""
+        binaries = {each.file for each in self.objects if each.is_python_module}
+        found = {}
+        for file in self.members:
+            *folders, name = layout.Folder.of(layout.install_path(file)).path.split("/")
+            parts = [*folders, name.partition(".")[0]]
+            if (file.endswith(".py") or file in binaries) and all(map(str.isidentifier, parts)):
+                found[".".join(parts).removesuffix(".__init__")] = file
+        return found
+
+    @property
+    def architectures(self) -> Set[str]:
+        """The GPU architectures that it has code for, as nvcc names them: sm_90, compute_90."""
+        containers = (container for code in self.device for container in code.containers)
+        return {entry.target for container in containers for entry in container.entries}
 
     @property
     def complete(self) -> bool:

@@ -16,13 +16,13 @@ from gpuforge.cli.folders import unwritable
 from gpuforge.cli.options import FOLDER, PATH, Call, errors_as_json, pass_call
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 from gpuforge.diagnostics import Diagnostic, shown
-from gpuforge.errors import MissingError
+from gpuforge.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Baseline
     from gpuforge.audit.judge import Ignore, Report
-    from gpuforge.audit.read.input import Beside
+    from gpuforge.audit.read.input import Beside, Input
     from gpuforge.cli.bounded import Watched
     from gpuforge.expectation import Expectation
     from gpuforge.manifest.load import ManifestFile
@@ -56,7 +56,7 @@ class Options(NamedTuple):
     requirements: tuple[str, ...] = ()  # --with
     python: str | None = None
     html: Path | None = None
-    compare: Path | None = None
+    like: str | None = None
 
 
 @click.command("audit")
@@ -119,6 +119,12 @@ class Options(NamedTuple):
     "path), toolkit:FOLDER, or a folder of libraries.",
 )
 @click.option(
+    "--like",
+    metavar="WHAT",
+    help="Compare with other wheels of the package, and report what is missing here: a wheel, a folder, or a "
+    "requirement such as cupy-cuda13x==14.2 for the wheel that pip would install.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
     default="error",
@@ -151,12 +157,6 @@ class Options(NamedTuple):
     metavar="FILE",
     help="Also write the report as one page: findings with their pages, a picture of what loads what, bytes by GPU "
     "architecture.",
-)
-@click.option(
-    "--compare",
-    type=PATH,
-    metavar="OLD",
-    help="With --html: what has changed since these wheels (a file or a folder).",
 )
 @click.option(
     "--verbose",
@@ -207,8 +207,6 @@ def _consistent(options: Options) -> Options:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
     if (options.show_tree or options.show_gpus) and options.form in {"sarif", "junit"}:  # json has all of it
         raise click.UsageError("--tree and --gpus are for text, markdown and json")
-    if options.compare and not options.html:
-        raise click.UsageError("--compare is for the page that --html writes")
     if options.expect and options.manifest:
         raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
     return options
@@ -244,6 +242,7 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
     beside = _beside(options, environ, watched)
     base = baseline.read(options.baseline) if options.baseline else None
     jobs = options.jobs or max(len(os.sched_getaffinity(0)), _DOWNLOADS if beside.wheels else 1)
+    like = _like(options, watched, jobs) if options.like else None
     report = audit(
         options.wheels,
         expectation=_expectation(options),
@@ -253,10 +252,11 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
         watch=watched,
         hashes=options.hashes,
         beside=beside,
+        like=like,
     )
     unused = _unused(report, options.accepted, base)
     if options.html:
-        _write_page(options.html, report, options.compare, jobs)
+        _write_page(options.html, report)
     try:
         result(_pieces(report, options, unused, environ))
     except BrokenPipeError:  # the findings are the same
@@ -266,6 +266,9 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
         place = problem.place and problem.place._replace(file=shown(problem.place.file))
         problems.append(Diagnostic(shown(problem.message), place, problem.hint))
     complain(problems)
+    alone = [one.facts.name for one in report.wheels if not one.facts.neighbour] if like else []
+    for name in (name for name in alone if name not in report.graph.like):
+        say(f"note: {shown(name)} was not compared: --like has no wheel of its project")
     for text in unused:
         say(f"note: {shown(text)}")
     if report.problems:
@@ -278,12 +281,33 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
     return int(report.worst() in at_least(options.fail_on))
 
 
-def _write_page(target: Path, report: Report, compare: Path | None, jobs: int) -> None:
+def _write_page(target: Path, report: Report) -> None:
     from gpuforge import disk
-    from gpuforge.audit import audit
     from gpuforge.audit.report import html_page
 
-    disk.write_text(target, html_page.render(report, audit([compare], jobs=jobs) if compare else None))
+    disk.write_text(target, html_page.render(report))
+
+
+def _like(options: Options, watched: Watched | None, jobs: int) -> Report:
+    """Return the report about the wheels of --like; raises UsageError if they cannot be read."""
+    from gpuforge.audit import audit
+
+    text = options.like or ""
+    path = Path(text)
+    given: list[Path | Input] = [path]
+    size = sum(each.stat().st_size for each in (path, *path.rglob("*.whl"))) if path.exists() else 0
+    if not (size or "/" in text or text.endswith(".whl")):
+        from gpuforge.cli.audit_with import published
+
+        wheels = published(text, options.wheels)
+        given, size = [*wheels], sum(one.size for one in wheels)
+        if watched:
+            watched.wait_at_most(_SECONDS + size / _BYTES_A_SECOND)
+    with watched.unpacking(size, 1) if watched else contextlib.nullcontext():
+        report = audit(given, jobs=max(jobs, _DOWNLOADS))
+    if report.problems:
+        raise UsageError.all_of(report.problems)
+    return report
 
 
 def _against(text: str) -> Against:

@@ -53,12 +53,33 @@ def installed_with(
     return Beside(folder, tuple(_input(each, client) for each in new))
 
 
-def _requirement(text: str) -> str:
+def published(text: str, wheels: Sequence[Path]) -> list[Input]:
+    """Return the wheels of a requirement (--like), one for each Python that the given wheels are for.
+
+    Raises UsageError for a text that is not a requirement or has no wheel, MissingError if the index cannot be reached.
+    """
+    requirement = _requirement(text, "--like")
+    files = [path for each in wheels for path in ([each] if each.is_file() else sorted(each.rglob("*.whl")))]
+    client = session()
+    found: dict[str, package_index.Chosen] = {}
+    for python in dict.fromkeys(python_for(None, [file]) for file in files):
+        try:
+            chosen = package_index.choose(
+                [requirement], package_index.For(python, _machine(files), alone=True)
+            )
+        except ActionError as error:
+            raise UsageError.all_of(error.diagnostics) from error
+        found |= {each.file: each for each in chosen}
+    say(f"--like chose {', '.join(found)}; reading {sum(e.size for e in found.values()) / 1e6:,.0f} MB")
+    return [_input(each, client, outline=False) for each in found.values()]
+
+
+def _requirement(text: str, option: str = "--with") -> str:
     try:
         return str(requirement_by_name(text))
     except ValueError as error:
         raise UsageError.of(
-            f"--with {text}: {error}", hint="write a name and versions, as in 'jax[cuda12]>=0.5'"
+            f"{option} {text}: {error}", hint="write a name and versions, as in 'jax[cuda12]>=0.5'"
         ) from None
 
 
@@ -103,11 +124,11 @@ def _machine(wheels: Sequence[Path]) -> str:
     return next(machines, platform.machine())
 
 
-def _input(chosen: package_index.Chosen, client: remote.Session) -> Input:
-    """Return a wheel to read; one of NVIDIA's without its libraries, whose needs are in tables."""
+def _input(chosen: package_index.Chosen, client: remote.Session, *, outline: bool = True) -> Input:
+    """Return a wheel to read; with `outline` one of NVIDIA's without its libraries, whose needs are in tables."""
     if chosen.path:
         return Input.of(chosen.path)
-    outline = canonicalize_name(chosen.project) in carriers.nvidia_packages()
+    outline = outline and canonicalize_name(chosen.project) in carriers.nvidia_packages()
     wheel = Remote(partial(remote.opened, client, chosen.file, chosen.url), chosen.size, outline=outline)
     return Input(chosen.file, Path(chosen.file), PurePosixPath(public(chosen.url)), remote=wheel)
 

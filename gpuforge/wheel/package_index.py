@@ -162,10 +162,11 @@ class For(NamedTuple):
     python: str  # "3.11"
     machine: str  # "x86_64"
     installed: Mapping[str, str] = {}  # project -> version
+    alone: bool = False  # without dependencies
 
 
 def choose(requirements: Sequence[str], where: For) -> list[Chosen]:
-    """Return the wheels that pip would install for requirements and their dependencies; raises ActionError.
+    """Return the wheels that pip would install for requirements and dependencies; raises ActionError.
 
     A requirement may be `name @ file://…`, a wheel on this machine. Installed packages are among the chosen ones.
     Raises MissingError if the index cannot be reached.
@@ -176,7 +177,7 @@ def choose(requirements: Sequence[str], where: For) -> list[Chosen]:
         if where.installed:
             lock.write_text(_preferred(where.installed))
         options = [f"--python-version={where.python}", f"--python-platform={where.machine}-{_PLATFORM}"]
-        options += ["--format=pylock.toml", f"--output-file={lock}"]
+        options += ["--format=pylock.toml", f"--output-file={lock}", *(["--no-deps"] if where.alone else [])]
         names = ", ".join(line.partition(" @ ")[0] for line in requirements)
         answer = compile_requirements(requirements_file, options, names)
         if answer.returncode:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin, wheel
+from jsonschema import Draft202012Validator
 from plan_samples import PACKAGE
 
 from gpuforge.actions import entry
 from gpuforge.actions.audit import AuditWheel
+from gpuforge.audit.report import data
 from gpuforge.cli.main import run
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.expectation import Expectation
@@ -21,6 +23,7 @@ from gpuforge.plan.expectation import expectation
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import CpuLevel
 
+SCHEMA = Path(data.__file__).with_name("report.schema.json")
 OK = {"demo/ext.so": elf()}
 WARNS = {"demo/ext.so": elf(runpath="/build/lib")}
 FAILS = {"demo/ext.so": elf(rpath="libs")}
@@ -91,6 +94,37 @@ def test_json_goes_to_stdout_alone(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert err == ""
     assert [f["code"] for f in report["findings"]] == ["GF301"]
     assert report["wheels"][0]["verdict"] == "error"
+
+
+def test_what_only_the_compared_wheel_has_is_there_in_each_form(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "old").mkdir()
+    name = "demo-0.9-cp3{}-cp3{}-manylinux_2_17_x86_64.whl"
+    for minor, library in ((11, "libold.so.1"), (12, "libno.so.1")):
+        files = {"demo/x.py": b"", "demo/ext.so": elf(needed=["libc.so.6", library])}
+        wheel(tmp_path / "old", files, name=name.format(minor, minor))
+    path = str(wheel(tmp_path, OK))
+    call = ["audit", path, "--like", str(tmp_path / "old")]
+    for form in ("text", "markdown"):
+        assert run([*call, "--format", form]) == 1
+        out, err = capfd.readouterr()
+        assert ["GF717" in out, "libold.so.1" in out, "libno" in out, err] == [True, True, False, ""]
+    assert run([*call, "--format", "json", "--ignore", "GF717:demo/x.py=left out"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
+    (found,) = report["comparisons"]
+    assert found["like"]["name"] == name.format(11, 11)
+    assert found["differences"]["modules"] == {"only_there": ["demo.x"], "only_here": []}
+    others = wheel(tmp_path, OK, name="other-1.0-py3-none-any.whl")
+    assert run(["audit", path, "--like", f"{others}"]) == 0
+    assert "compared with other-1.0" in " ".join(capfd.readouterr().out.split())
+    others.rename(tmp_path / "old" / others.name)
+    third = wheel(tmp_path, OK, name="third-1.0-py3-none-any.whl")
+    assert run(["audit", str(third), "--like", str(tmp_path / "old")]) == 0
+    assert "third-1.0-py3-none-any.whl was not compared" in capfd.readouterr().err
+    assert run(["audit", path, "--like", str(tmp_path / "none.whl")]) == 2
+    assert "none.whl: No such file or directory" in capfd.readouterr().err
 
 
 def test_sarif_junit_and_markdown_go_to_stdout_alone(

@@ -552,11 +552,25 @@ def _foreign_kernels(folder: Path) -> list[Finding]:
     return found
 
 
+def _unlike(folder: Path) -> list[Finding]:
+    (theirs := folder / "upstream").mkdir()
+    files = {"demo/__init__.py": b"", EXT: elf(sections={".nv_fatbin": fatbin("sm_80")})}
+    parts = {"demo/sparse/__init__.py": b"", "demo/sparse/a.py": b"", "demo/t.so": elf(strings=["PyInit_t"])}
+    more = {EXT: elf(sections={".nv_fatbin": fatbin("sm_80", "sm_90", "compute_90")})}
+    upstream = wheel(theirs, {**files, **parts, **more}, requires=['nvidia-cufft; extra == "ctk"'])
+    return list(
+        audit(
+            [wheel(folder, files, name="demo_cu13-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")],
+            like=audit([upstream]),
+        ).findings
+    )
+
+
 MADE: dict[str, Callable[[Path], list[Finding]]] = {
     "GF110": _against, "GF307": _in_library_path,
     "GF214": _forgotten, "GF215": _undefined, "GF216": _unstable, "GF708": _large,
     "GF709": _overwritten, "GF710": _unmet, "GF711": _foreign_kernels,
-    "GF714": _too_large,
+    "GF714": _too_large, "GF717": _unlike,
 }  # fmt: skip
 
 

@@ -78,6 +78,20 @@ def test_what_pip_would_install_is_read_from_the_index(index: Index, answer: Ans
 
 
 @pytest.mark.thorough
+def test_a_published_wheel_to_compare_with_comes_from_the_index_without_its_requirements(
+    index: Index, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = wheel(tmp_path, {"old/__init__.py": b""}, name=f"old-3.0-{TAGS}.whl")
+    assert run(["audit", str(own), "--like", "old==2.0"]) == 0
+    out, err = (" ".join(text.split()) for text in capfd.readouterr())
+    assert f"compared with old-2.0-{TAGS}.whl" in out
+    assert "only there requirements: nvidia-cuda-runtime" in out
+    assert "--like chose old-2.0" in err
+    assert run(["audit", str(own), "--like", "old==9"]) == 2
+    assert "old==9" in capfd.readouterr().err
+
+
+@pytest.mark.thorough
 def test_one_major_is_no_conflict(index: Index) -> None:
     report = audit([], beside=installed_with([], ["old", "new"], python="3.11"))
     assert (report.findings, report.problems) == ((), ())

@@ -55,6 +55,7 @@ class LinkGraph:
     # of files that were read completely, as the expectation asks
     evidence: Mapping[Key, Evidence] = field(default_factory=dict)
     openings: Mapping[str, Openings] = field(default_factory=dict)  # by wheel, for `against`
+    like: Mapping[str, WheelFacts] = field(default_factory=dict)  # wheel -> the one that it is compared with
     _chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = field(
         default_factory=dict, init=False, repr=False
     )

@@ -40,7 +40,7 @@ class Inputs:
 
 @contextmanager
 def expand(
-    paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALONE, watch: Watch | None = None
+    paths: Iterable[Path | Input], *, hashes: bool = False, beside: Beside = ALONE, watch: Watch | None = None
 ) -> Iterator[Inputs]:
     """Yield the inputs of these paths after those `beside` them; unpacked wheels are freed at the end.
 
@@ -54,6 +54,9 @@ def expand(
 
     try:
         for path in given:
+            if isinstance(path, Input):
+                inputs.readable.append(path)
+                continue
             before = len(inputs.readable)
             try:
                 _add(path, inputs, unpacking)

@@ -17,6 +17,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
 from gpuforge.audit.report import process, sentences
+from gpuforge.audit.report.comparison import Comparison, comparisons
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer
 
@@ -86,8 +87,18 @@ def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
     yield "objects", (_object(o, report.graph) for o in report.objects)
     yield "device_code", (_device_code(w.facts, code) for w in report.wheels for code in w.facts.device)
     yield "load_sets", map(_load_set, report.graph.load_sets)
+    if report.like is not None:
+        yield "comparisons", map(_comparison, comparisons(report))
     if report.together is not None:
         yield "together", process.data(report.together)
+
+
+def _comparison(found: Comparison) -> dict[str, Any]:
+    differences = {
+        each.topic: {"only_there": each.there, "only_here": each.here} for each in found.differences
+    }
+    like = {"name": found.like.name, "size": found.like.size}
+    return {"wheel": found.wheel.name, "like": like, "differences": differences}
 
 
 def _device_code(wheel: WheelFacts, code: DeviceCode) -> dict[str, Any]:

@@ -17,19 +17,22 @@ from markdown_it import MarkdownIt
 from gpuforge import __version__
 from gpuforge.audit.judge import Report
 from gpuforge.audit.report import data, picture, sarif
+from gpuforge.audit.report.comparison import SAME, Comparison, comparisons
 from gpuforge.diagnostics import shown
 
 _MOST_SUBJECTS = 100
 _UNFOLDED = 8  # subjects that are shown without a click
 
 
-def render(report: Report, old: Report | None = None) -> str:
-    """Return the page; with `old`, an audit of earlier wheels, it begins with what has changed since."""
+def render(report: Report) -> str:
+    """Return the page; it begins with the comparison with other wheels, if there is one."""
     content = data.as_data(report)
     style = files(__package__).joinpath("html_page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     own = [wheel for wheel in content["wheels"] if not wheel.get("beside")]
-    body = [*_overview(own, content), *(_changes(data.as_data(old), content) if old else ())]
+    body = [*_overview(own, content)]
+    for each in comparisons(report):
+        body += _comparison(each)
     for wheel in own:
         body += _wheel(wheel, content)
     body += [*_process(content), *_pages(content)]
@@ -188,48 +191,23 @@ def _process(content: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(("library", "kind", "brought by", "used by"), rows)
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what differs between the wheels of a project then and now."""
-    before = {wheel["project"]: wheel for wheel in old["wheels"] if not wheel.get("beside")}
-    yield "<h2>What has changed</h2>"
-    for wheel in new["wheels"]:
-        if wheel.get("beside") or (was := before.get(wheel["project"])) is None:
-            continue
-        yield f"<h3>{_text(was['name'])} → {_text(wheel['name'])}</h3>"
-        then, now = facts_of(was, old), facts_of(wheel, new)
-        yield f"<p>{_size(was['size'])} → {_size(wheel['size'])}</p>"
-        rows = [
-            (topic, _listed(then[topic] - now[topic], "clean" if topic == "findings" else ""),
-             _listed(now[topic] - then[topic], "error" if topic == "findings" else ""))
-            for topic in now
-            if then[topic] != now[topic]
-        ]  # fmt: skip
-        yield from (
-            _table(("", "gone", "new"), rows) if rows else ["<p>Nothing else that the audit reads.</p>"]
+def _comparison(found: Comparison) -> Iterator[str]:
+    """Yield what a wheel and the one that it is compared with have each alone."""
+    yield f"<h2>Compared with {_text(found.like.name)}</h2>"
+    yield f"<p>{_text(found.wheel.name)}: {_size(found.wheel.size)}, compared with {_size(found.like.size)}</p>"
+    rows = [
+        (
+            each.topic,
+            _listed(each.there, "clean" if each.topic == "findings" else "error"),
+            _listed(each.here, "error" if each.topic == "findings" else ""),
         )
-
-
-def facts_of(wheel: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Return by topic what a comparison looks at."""
-    own = [each for each in content["objects"] if each["wheel"] == wheel["name"]]
-    codes = [each for each in content["device_code"] if each["wheel"] == wheel["name"]]
-    return {
-        "findings": {
-            f"{each['code']} {each['title']}"
-            for each in content["findings"]
-            if each["wheel"] == wheel["name"]
-        },
-        "proofs": {each["topic"] for each in wheel["proved"]},
-        "libraries from outside": {
-            edge["name"] for each in own for edge in each["needed"] if edge["provider"] != "wheel"
-        },
-        "GPU architectures": set(stored_by_arch(codes)),
-        "requirements": set(wheel["requires"]),
-    }
+        for each in found.differences
+    ]
+    yield from _table(("", "only there", "only here"), rows) if rows else [f"<p>{SAME}</p>"]
 
 
 def _listed(values: Iterable[str], kind: str) -> str:
-    return "<br>".join(f'<span class="{kind}">{_text(value)}</span>' for value in sorted(values))
+    return "<br>".join(f'<span class="{kind}">{_text(value)}</span>' for value in values)
 
 
 def _pages(content: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report import devices, link_tree, process
+from gpuforge.audit.report.comparison import SAME, Comparison, comparisons
 from gpuforge.audit.report.sentences import bullets, not_looked_at
 from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown
@@ -42,6 +43,8 @@ def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) 
             lines += _folded("Link graph", _fenced(link_tree.lines(report.graph, wheel.facts)))
         if show_gpus:
             lines += _folded("GPU code by file", _gpu_code(wheel))
+    for found in comparisons(report):
+        lines += _comparison(found)
     if report.together:
         lines += _together(report, report.together)
     if show_gpus and report.wheels:
@@ -54,6 +57,28 @@ def _together(report: Report, shared: Together) -> Iterator[str]:
     yield ""
     for part in process.parts(report, shared, every=True):
         yield from _folded(f"{part.title}: {part.summary}", [f"- {_subject(line)}" for line in part.lines])
+
+
+def _comparison(found: Comparison) -> Iterator[str]:
+    yield f"### {_code(found.wheel.name)} compared with {_code(found.like.name)}"
+    yield ""
+    if not found.differences:
+        yield SAME
+        yield ""
+        return
+    yield "| | only there | only here |"
+    yield "|---|---|---|"
+    for each in found.differences:
+        cells = (
+            "<br>".join(_code(name, cell=True) for name in _few(names)) for names in (each.there, each.here)
+        )
+        yield f"| {each.topic} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    rest = len(names) - _MOST_SUBJECTS
+    return [*names[:_MOST_SUBJECTS], *([f"and {rest:,} more"] if rest > 0 else [])]
 
 
 def _overview(report: Report) -> Iterator[str]:

@@ -14,6 +14,7 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subj
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import AS_BUILT, WheelFacts
 from gpuforge.audit.report import process
+from gpuforge.audit.report.comparison import SAME, Comparison, comparisons
 from gpuforge.audit.report.sentences import bullets, lines, not_looked_at, shorten
 from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown as visible
@@ -63,6 +64,9 @@ def _report(report: Report, page: Page, *, verbose: bool, show_tree: bool, show_
         yield from page.lines(_counts(across), indent=2)
         # who gives several wheels asks about them together, so findings for information are shown, too
         yield from _findings(across, page, verbose=verbose, every=True)
+    for found in comparisons(report):
+        yield ""
+        yield from _comparison(found, page, verbose=verbose)
     if report.together:
         yield ""
         yield from _together(report, report.together, page, verbose=verbose)
@@ -107,6 +111,19 @@ def _together(report: Report, shared: Together, page: Page, *, verbose: bool) ->
         yield from page.lines(Text(part.title, "bold", f": {part.summary}"), indent=2)
         for line in part.lines:
             yield from page.lines(Text(visible(line)), indent=6, head=Text("    -"))
+
+
+def _comparison(found: Comparison, page: Page, *, verbose: bool) -> Iterator[str]:
+    yield from page.lines(Text(visible(f"{found.wheel.name} compared with {found.like.name}"), "bold"))
+    yield from page.lines(Text(f"here {_size(found.wheel)}; there {_size(found.like)}"), indent=2)
+    there = [("only there", "red", each.topic, each.there) for each in found.differences if each.there]
+    here = [("only here", "dim", each.topic, each.here) for each in found.differences if each.here]
+    for head, style, topic, names in (*there, *here):
+        whole = [_whole(visible(name)) for name in names]
+        text = Text(topic, "bold", f": {', '.join(whole if verbose else _at_most(whole))}")
+        yield from page.lines(text, indent=_HEAD + 2, head=Text(f"  {head}", style))
+    if not found.differences:
+        yield from page.lines(Text(SAME), indent=2)
 
 
 def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:

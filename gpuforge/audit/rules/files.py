@@ -339,3 +339,40 @@ def common_names(graph: LinkGraph) -> Iterator[Finding]:
 def _common_names_finding(wheel: WheelFacts, folder: str, members: list[str]) -> Finding:
     subject = Subject(file=f"{folder}/", detail="Python files: {count}", facts=facts_of(count=len(members)))
     return common_names.finding(wheel.name, subject, files=tuple(members))
+
+
+_ACCEPT = "If it is left out on purpose, accept this with `--ignore`."
+_LACKS_MODULES = Text(
+    "Modules of {like} are missing here.",
+    "Code that imports them fails with this wheel.",
+    "Give the build what these parts need: what it did not find is in its log. " + _ACCEPT,
+)
+_LACKS_EXTRAS = Text(
+    "Extras of {like} are missing here.",
+    "pip only warns of such an extra, and installs the wheel without it.",
+    "Add them to the project's metadata. " + _ACCEPT,
+    "warning",
+)
+_LACKS_GPU_CODE = Text(
+    "GPU code of {like} is missing here.",
+    "Its GPUs run other code of this wheel, compile PTX at the first use, or run nothing.",
+    "Build for these architectures, too. " + _ACCEPT,
+    "warning",
+)
+
+
+@rule("GF717", "error", "the wheel lacks parts of the one that it is compared with")
+def lacking(graph: LinkGraph) -> Iterator[Finding]:
+    """Compare what users import, install and run; `report/comparison.py` has all other differences."""
+    for name, like in graph.like.items():
+        wheel = graph.wheel(name)
+        theirs, ours = like.modules, wheel.modules
+        missing = [each for each in theirs if each not in ours]
+        inner = {each for each in missing if each.rpartition(".")[0] in missing}
+        found = [(_LACKS_MODULES, Subject(file=theirs[e], item=e)) for e in missing if e not in inner]
+        found += [(_LACKS_EXTRAS, Subject(item=each)) for each in sorted(like.extras - wheel.extras)]
+        code = sorted(like.architectures - wheel.architectures)
+        found += [(_LACKS_GPU_CODE, Subject(item=each)) for each in code]
+        for text, subject in found:
+            filled = text.filled(like=like.name)
+            yield lacking.finding(name, subject, text=filled, cause=(text.what,))
