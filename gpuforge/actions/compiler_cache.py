@@ -15,7 +15,7 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Set
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -250,12 +250,39 @@ def compiler_identity(compiler: Path) -> str:
 
 _NVCC = """\
 #!/bin/sh
-object= before=
+object= before= files=
 for word; do
-    case "$before" in -o|--output-file) object=$word ;; esac
+    case "$before" in
+        -o|--output-file) object=$word ;;
+        -optf|--options-file) files="$files $word" ;;
+    esac
+    case "$word" in -optf=*|--options-file=*) files="$files ${{word#*=}}" ;; esac
     before=$word
 done
-exec {nvcc} {options} "$@"
+{archs}exec {nvcc} {options} "$@"
+"""
+# nvcc reports with --dryrun which images a command embeds. A command without options for them gets `gencode`; one with
+# options for others ends. CMake's test of the compiler embeds machine code alone.
+_NVCC_ARCHS = """\
+images() {{
+    {nvcc} --dryrun "$@" 2>&1 | grep -oE 'kind=[a-z]+,sm=[0-9]+[af]?' |
+        sed 's/kind=ptx,sm=/compute_/; s/kind=[a-z]*,sm=/sm_/' | sort -u
+}}
+case "$PWD" in */CompilerIdCUDA) own= ;; *) own=$(images "$@") ;; esac
+if [ "$own" ] && all=$(images {gencode} "$@") && [ "$all" ]; then
+    words="$NVCC_PREPEND_FLAGS $* $(cat $(echo "$files" | tr , ' ') </dev/null) $NVCC_APPEND_FLAGS"
+    option='--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)[= ] *[^ ]+'
+    given=$(printf ' %s' "$words" | tr -s '\\n\\t' '  ' | grep -oE " $option" | sort -u | tr -d '\\n')
+    others=$(echo "$all" | grep -vxF {named})
+    missing=
+    [ -z "$given" ] || missing=$(echo "$all" | grep -vxF "$own")
+{accepted}    if [ "$others$missing" ]; then
+        echo "gpuforge: error: nvcc$given compiles" ${{others:+for $others, not in the manifest${{missing:+,}}}} \
+            ${{missing:+without $missing}} >&2
+        exit 1
+    fi
+    [ "$given" ] || set -- {gencode} "$@"
+fi
 """
 _NVCC_OPTIONS = {
     "--objdir-as-tempdir": "--objdir-as-tempdir",
@@ -276,12 +303,16 @@ exec {tool} "$@"
 """
 
 
-def write_nvcc(nvcc: Path, toolkit: Path, behind: Path) -> Path:
+def write_nvcc(
+    nvcc: Path, toolkit: Path, behind: Path, gencode: Sequence[str] = (), accepted: Sequence[str] = ()
+) -> Path:
     """Make the folder `toolkit` look like nvcc's own toolkit, with a wrapper as `bin/nvcc`; return that wrapper.
 
-    The wrapper calls `nvcc` with the options among these that this version has. Builds find headers and libraries
-    relative to the nvcc on their PATH or in CUDA_HOME, which is the wrapper. `behind` becomes a folder of links to the
-    toolkit, with the programs that the cache calls. Raises MissingError if nvcc does not run.
+    The wrapper calls `nvcc` with the options among these that this version has, and with the architectures `gencode`
+    (`-gencode=arch=compute_90,code=sm_90`) if a command has none of its own. A command for "others", or one with some
+    "missing", ends with an error, unless that is `accepted`. Builds find headers and libraries relative to the nvcc on
+    their PATH or in CUDA_HOME, which is the wrapper. `behind` becomes a folder of links to the toolkit, with the
+    programs that the cache calls. Raises MissingError if nvcc does not run.
     """
     try:
         answer = subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True)
@@ -290,7 +321,14 @@ def write_nvcc(nvcc: Path, toolkit: Path, behind: Path) -> Path:
     options = " ".join(text for name, text in _NVCC_OPTIONS.items() if name in answer.stdout)
     called = shlex.quote(str(_cached(nvcc, behind)))
     _link(nvcc.parent.parent, toolkit, replaced={nvcc.name})
-    return _put(toolkit / "bin" / nvcc.name, _NVCC.format(nvcc=called, options=options))
+    archs = _NVCC_ARCHS.format(
+        nvcc=called,
+        gencode=" ".join(gencode),
+        named=" ".join(f"-e {option.rpartition('=')[2]}" for option in gencode),
+        accepted="".join(f"    {what}=\n" for what in accepted),
+    )
+    text = _NVCC.format(nvcc=called, options=options, archs=archs if gencode else "")
+    return _put(toolkit / "bin" / nvcc.name, text)
 
 
 def _link(root: Path, place: Path, replaced: Set[str]) -> None:

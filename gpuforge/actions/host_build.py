@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuforge.actions.venv import HookRunner
 
 LIBRARIES = "libraries"  # the output with those of the overlays
+_ACCEPTED = {"others": {"GF409"}, "missing": {"GF401", "GF402"}}  # by the rules of [audit] ignore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class HostBuild(CompilingStep[P]):
     config_settings: Settings
     version: str = ""  # of a checkout, as `git describe` writes it
     before: tuple[tuple[str, ...], ...] = ()
+    gencode: tuple[str, ...] = ()  # nvcc's options for the manifest's architectures
+    accepted: tuple[str, ...] = ()  # what nvcc may compile for all the same: "others", or some "missing"
     keep_libraries: bool = (
         False  # the shared libraries that are in the overlays after the build are an output
     )
@@ -69,7 +72,7 @@ class HostBuild(CompilingStep[P]):
             write_wrapper(path, self.names[what], at.scratch / "bin")
         if self.toolkit:
             nvcc = self.toolkit / "bin" / "nvcc"
-            write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc")
+            write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc", self.gencode, self.accepted)
         python = adopt(self.env, self.python)
         at.output("wheel").mkdir()
         used: list[CacheUse] = []
@@ -139,6 +142,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     manifest = context.file.manifest
     build, cuda = manifest.build, manifest.host_cuda
     at, host = context.machine.host_at(cell)
+    targets = manifest.cuda.versions[cell.cuda].targets if cuda else ()
     step = HostBuild[Handle](
         source=Staged(source(context)),
         env=Laid(build_environment(context, cell, at)),
@@ -152,13 +156,18 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         config_settings=build.config_settings,
         version=context.git_version,
         before=build.before,
+        gencode=tuple(option for target in targets for option in target.gencode),
+        accepted=tuple(
+            what
+            for what, rules in _ACCEPTED.items()
+            if targets and any(each.rule in rules for each in manifest.audit.ignore)
+        ),
         keep_libraries=bool(build.overlay),
     )
     env = variables.host_build(
         context.environ, host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path
     )
     if cuda:
-        targets = manifest.cuda.versions[cell.cuda].targets
         env |= variables.host_cuda(host, targets, manifest.cuda.linkage)
     name = cell.build_id if cuda else python_name(context, cell, at)
     return context.add_step(

@@ -313,7 +313,9 @@ class CudaVersion(Table):
     """Compute capabilities to compile for. `common` is the smallest set with code for every GPU that the toolkit knows:
     machine code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a`
     is architecture-specific and `100f` family-specific code. `+ptx` adds PTX, which the driver compiles for newer GPUs;
-    `90a` does not take it, because no other GPU runs its PTX. The audit checks that the wheel has code for exactly
+    `90a` does not take it, because no other GPU runs its PTX. In the project's build, nvcc gets these if a command has
+    no `-arch` or `-gencode`, and a command for others ends with an error, unless `[audit] ignore` accepts GF409 (code
+    for others), or GF401 (for some of them alone). The audit checks that the wheel has code for exactly
     these; with `linkage = "static"` it reports missing code only. `[]` means that nothing is compiled for them: the
     package calls CUDA's libraries, compiles at run time, or has kernels of toolchains with `targets`."""
     axes: Mapping[forms.AxisName, forms.AxisValues] = Field(

@@ -17,6 +17,13 @@ _NOT_FOUND = r"fatal error: '?(?:{0})'?(?:: No such file| file not found)|cannot
 _ANY = r"[^'\"\s:]+"
 # Headers that every toolkit has. For the headers of a library see `_headers`.
 _EVERY = r"cuda\w*\.h(?:pp)?|cuda/.*|crt/.*|driver_types\.h|vector_types\.h|device_launch_parameters\.h"
+# The error of the nvcc of host builds (`actions/compiler_cache.py`), and nvcc's own for an architecture.
+_ARCHS = r"gpuforge: error: nvcc|nvcc fatal\s*: (Value '\S+' is not defined for option 'gpu-arch|Unsupported gpu arch)"
+OWN_ARCHS = (
+    "remove these options from the project's build, or set the variable that they come from below [build.env]: without "
+    "them nvcc gets those of `archs`. Or list all of them in `archs`. If the project compiles some files for others on "
+    "purpose, accept that in [[audit.ignore]] (GF401: some are missing, GF409: there are others)"
+)
 # Messages about a missing build requirement, and the requirement.
 _MODULES = (
     (r"^(?:    )?ModuleNotFoundError: No module named 'pkg_resources'", '"setuptools<82"'),
@@ -36,7 +43,8 @@ def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
         missing = "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
     else:
         missing = "install the system package that has this header, or put the header into a folder of [build] overlay"
-    return (*_libraries(file), *reached, *_modules(), Advice(_NOT_FOUND.format(_ANY), missing))
+    archs = Advice(_ARCHS, OWN_ARCHS)
+    return (archs, *_libraries(file), *reached, *_modules(), Advice(_NOT_FOUND.format(_ANY), missing))
 
 
 def _modules() -> Iterator[Advice]:

@@ -14,7 +14,7 @@ from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.toolchain import Compiler
 
-TOOLKIT_SEEN = "${work}/cuda"  # where a host build sees its toolkit: with the nvcc of `steps/stable_nvcc.py`
+TOOLKIT_SEEN = "${work}/cuda"  # where a host build sees its toolkit: with the nvcc of `write_nvcc`
 _PREFIX_MAP = "-ffile-prefix-map=${work}=/gpuforge"
 EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have
 _FETCH = frozenset(
@@ -147,7 +147,7 @@ def host_build(environ: Mapping[str, str], host: Compiler, path: str) -> dict[st
 def host_cuda(host: Compiler, targets: Sequence[Target], linkage: Linkage) -> dict[str, str]:
     """Return the variables that give a build its toolkit and architectures, in addition to `host_build`.
 
-    The toolkit's nvcc keeps random names out of the objects (`steps/stable_nvcc.py`). By default, nvcc and CMake link
+    The toolkit's nvcc keeps random names out of the objects (`write_nvcc`). By default, nvcc and CMake link
     cudart statically; here the manifest's linkage decides.
     """
     cudart = "static" if linkage == "static" else "shared"

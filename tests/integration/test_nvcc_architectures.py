@@ -1,0 +1,91 @@
+"""The nvcc of host builds, with a real one behind it: the manifest's architectures, or the command's error."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuforge.actions.compiler_cache import write_nvcc
+from gpuforge.cuda.targets import targets
+
+pytestmark = [pytest.mark.network, pytest.mark.toolkit, pytest.mark.xdist_group("audit-nvcc")]
+GENCODE = [option for target in targets(["80", "90a"], "90") for option in target.gencode]
+ALL = ["elf 80", "elf 90a", "ptx 90"]
+SOURCE = ["-c", "k.cu"]
+
+
+def called(nvcc: Path, folder: Path, *words: str, accepted: tuple[str, ...] = (), **env: str) -> list[str]:
+    """Return the images that a command embeds, or the error."""
+    wrapper = write_nvcc(nvcc, folder / "cuda", folder / "behind", GENCODE, accepted)
+    (folder / "k.cu").write_text("__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n")
+    (folder / "k.o").touch()
+    (folder / "given.rsp").write_text("-O2\n-arch=sm_80")
+    done = subprocess.run(
+        [wrapper, *words, "--dryrun"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=os.environ | env,
+    )
+    found = re.findall(r"kind=(\w+),sm=(\w+)", done.stderr)
+    return sorted({" ".join(each) for each in found}) if done.returncode == 0 else [done.stderr.strip()]
+
+
+@pytest.mark.parametrize(
+    ("words", "images"),
+    [
+        (SOURCE, ALL),
+        ([*SOURCE, *GENCODE], ALL),
+        (["-rdc=true", *SOURCE], ALL),
+        (["-dlink", "k.o", "-o", "linked.o"], ALL[:2]),
+        (["-shared", "k.o", "-o", "k.so"], ALL[:2]),
+        (["-E", "k.cu"], []),
+        (["-ptx", "k.cu"], []),
+        (["-c", "k.cpp"], []),
+        (["--version"], []),
+    ],
+)  # fmt: skip
+def test_a_command_without_architectures_gets_those_of_the_manifest(
+    words: list[str], images: list[str], nvcc: Path, tmp_path: Path
+) -> None:
+    assert called(nvcc, tmp_path, *words) == images
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "given"),
+    [
+        (["-arch", "sm_80"], {}, "-arch sm_80"),
+        (["--gpu-architecture=sm_80"], {}, "--gpu-architecture=sm_80"),
+        (["--options-file", "given.rsp"], {}, "-arch=sm_80"),
+        (["-optf=given.rsp"], {}, "-arch=sm_80"),
+        ([], {"NVCC_APPEND_FLAGS": "-arch=sm_80"}, "-arch=sm_80"),
+        ([], {"NVCC_PREPEND_FLAGS": "-O2 -arch=sm_80"}, "-arch=sm_80"),
+    ],
+)
+def test_a_command_for_other_architectures_ends(
+    words: list[str], env: dict[str, str], given: str, nvcc: Path, tmp_path: Path
+) -> None:
+    assert called(nvcc, tmp_path, *SOURCE, *words, **env) == [
+        f"gpuforge: error: nvcc {given} compiles for compute_80, not in the manifest, without compute_90 sm_90a"
+    ]
+
+
+def test_what_the_manifest_accepts_is_compiled(nvcc: Path, tmp_path: Path) -> None:
+    given = ["-gencode", "arch=compute_80,code=sm_80"]
+    error = "gpuforge: error: nvcc -gencode arch=compute_80,code=sm_80 compiles without compute_90 sm_90a"
+    for number, (more, accepted, expected) in enumerate(
+        [
+            ([], (), [error]),
+            ([], ("others",), [error]),
+            ([], ("missing",), ["elf 80"]),
+            (["-gencode=arch=compute_86,code=sm_86"], ("others", "missing"), ["elf 80", "elf 86"]),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert called(nvcc, folder, *SOURCE, *given, *more, accepted=accepted) == expected
