@@ -26,6 +26,7 @@ from gpuforge.plan.site import Location
 from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.variables import literal, literals
 from gpuforge.runtime.placeholders import fill
+from gpuforge.runtime.values import kind_of
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler
 
@@ -134,6 +135,7 @@ class _Compilation(NamedTuple):
             for source in self.item.sources
             for target in self.targets()
         )
+        of_toolkit = any(kind_of(target.kind).of_toolkit for target in self.targets())
         needed = runs_with(self.item.toolchain)
         install = f'pip install "{needed}"' if needed else ""
         return IndexModules[Handle](
@@ -141,7 +143,9 @@ class _Compilation(NamedTuple):
             modules=compiled,
             lock=ActionInput(self._fetch(), LOCK),
             requires=self.package.requires,
-            made=self.item.module_set(self.cell.toolkit, CompiledBy(self.compiler), install=install),
+            made=self.item.module_set(
+                self.cell.toolkit if of_toolkit else "", CompiledBy(self.compiler), install=install
+            ),
         )
 
     def libraries(self) -> IndexLibraries[Handle]:

@@ -67,6 +67,7 @@ def _tables() -> str:
                     for level, features in levels.items()
                 ),
             ),
+            f"static const char gpuf_install_again[] = {_text(values.INSTALL_AGAIN)};",
             f"static const char gpuf_cpuinfo[] = {_text(cpu.CPUINFO)};",
             f"enum {{ GPUF_CPUINFO_MOST = {cpu.FIRST} }};",
             "",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from . import document, layout
 from .layout import BuildUnusable, guard, guard_place
-from .values import Reason, other_schema, unreadable
+from .values import Reason, changed, other_schema, unreadable
 
 SCHEMA = 1
 ACTIVE = "active.json"
@@ -74,7 +74,11 @@ class BuildsFolder:
         except OSError as error:
             raise BuildUnusable(unreadable(str(file), error)) from error
         except document.Damaged as error:
-            facts = {"file": str(file), "problem": str(error)}
+            facts = {
+                "file": str(file),
+                "problem": str(error),
+                "again": compile_again(self.folder.parent.name),
+            }
             raise BuildUnusable(Reason("build-damaged", facts)) from error
         guard_place(self.folder)
         index = library / layout.INDEX  # of a set: it has the digests of the images
@@ -87,10 +91,11 @@ class BuildsFolder:
         file = str(build.file)
         file = layout.index(file) if os.path.isdir(file) else file
         try:
-            facts = {"file": file, "found": digest_of(file), "expected": build.sha256}
+            found = digest_of(file)
         except OSError as error:
             return unreadable(file, error)
-        return None if facts["found"] == build.sha256 else Reason("build-changed", facts)
+        again = compile_again(self.folder.parent.name)
+        return None if found == build.sha256 else changed(file, found, build.sha256, again)
 
     def replaced(self, build: UserBuild) -> bool:
         """Return whether `compile` has put another build in use since this one was read."""
@@ -108,6 +113,10 @@ class BuildsFolder:
         with contextlib.suppress(OSError):
             if time.time() - self.used() > _TOUCH_EVERY:
                 os.utime(self.folder / ACTIVE)
+
+
+def compile_again(package: str) -> str:
+    return f"compile it again: python -m {package}._gpuforge compile"
 
 
 def place_in(folder: str, recipe: str) -> BuildsFolder:
@@ -144,7 +153,6 @@ def former(place: BuildsFolder, home: str) -> tuple[BuildsFolder, UserBuild] | N
 
 
 def places(folder: Path) -> list[BuildsFolder]:
-    """Return the places of all builds of a package, in its folder."""
     try:
         entries = sorted(folder.iterdir())
     except OSError:
@@ -153,7 +161,6 @@ def places(folder: Path) -> list[BuildsFolder]:
 
 
 def object_of(place: BuildsFolder) -> str:
-    """Return the name of a place's object."""
     return place.folder.name.rpartition("-")[0]
 
 

@@ -50,7 +50,6 @@ def _size(text: str) -> int:
 
 
 def say(line: str) -> None:
-    """Print a line."""
     sys.stdout.write(f"{line}\n")
 
 

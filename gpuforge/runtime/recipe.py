@@ -166,7 +166,6 @@ class Recipe(NamedTuple):
         return min((arch for arch in self.archs if not arch.variant), default=None)
 
     def path(self, file: str) -> str:
-        """Return the path of one of its files."""
         return os.path.join(self.folder, file)
 
     def part(self, compiled: Collection[str], name: str = "") -> Recipe:

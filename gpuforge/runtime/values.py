@@ -37,10 +37,7 @@ SENTENCES = {
     # refused: the build
     "unreadable": "{file}: {problem}",
     "damaged": "{file}: is damaged: {problem}",
-    "changed": (
-        "{file}: its sha256 is {found}, and the index says {expected}: "
-        "the file is damaged, install the wheel again"
-    ),
+    "changed": "{file}: its sha256 is {found} instead of {expected}: the file is damaged, {again}",
     "other-schema": "{file}: has schema {found}; the runtime beside it reads {expected}",
     "is-library": "{file}: lists a kernel library, which KernelLibrary opens (in C: gpuforge_open_library)",
     "no-set": "this wheel has no kernel set '{name}'",
@@ -238,12 +235,14 @@ class Candidate(NamedTuple):
 
 SCHEMA = 1
 LONGEST_ARCH = 16  # characters
+INSTALL_AGAIN = "install the wheel again"
 
 
 class Module(NamedTuple):
     """One file of a kernel set and the images in it; `source` is the path it was compiled from.
 
-    `sha256` is "" for a file without an index. Without `kernels` it is not known which it has.
+    `sha256` is "" for a file without an index. Without `kernels` it is not known which it has. `again` is what the
+    user does if the file is damaged.
     """
 
     name: str
@@ -252,6 +251,7 @@ class Module(NamedTuple):
     sha256: str
     images: tuple[Image, ...]
     kernels: tuple[Entry, ...] = ()
+    again: str = INSTALL_AGAIN
 
     def read(self) -> bytes:
         try:
@@ -261,7 +261,7 @@ class Module(NamedTuple):
             raise Refused(unreadable(self.file, error)) from error
         found = hashlib.sha256(data).hexdigest()
         if self.sha256 and found != self.sha256:
-            raise Refused(Reason("changed", {"file": self.file, "found": found, "expected": self.sha256}))
+            raise Refused(changed(self.file, found, self.sha256, self.again))
         return data
 
 
@@ -320,6 +320,10 @@ def other_schema(path: str, found: int, expected: int) -> Reason:
     return Reason("other-schema", {"file": path, "found": found, "expected": expected})
 
 
+def changed(file: str, found: str, expected: str, again: str) -> Reason:
+    return Reason("changed", {"file": file, "found": found, "expected": expected, "again": again})
+
+
 def unreadable(path: str, error: OSError) -> Reason:
     return Reason("unreadable", {"file": path, "problem": error.strerror or str(error)})
 
@@ -346,7 +350,8 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     if not sha256:
         raise document.Damaged("'sha256' is empty")
     kernels = tuple(map(_kernel, document.tables(entry, "kernels")))
-    return Module(name, source, os.path.join(folder, file), sha256, images, kernels)
+    again = document.text(entry, "again", INSTALL_AGAIN)
+    return Module(name, source, os.path.join(folder, file), sha256, images, kernels, again)
 
 
 def _kernel(entry: dict[str, Any]) -> Entry:

@@ -158,8 +158,8 @@ def test_a_damaged_fatbin_is_named_and_explained(tmp_path: Path) -> None:
     write(tmp_path, INDEX)
     (tmp_path / "saxpy.fatbin").write_bytes(FATBIN[:-1])
     damage = (
-        f"{tmp_path}/saxpy.fatbin: its sha256 is {hashlib.sha256(FATBIN[:-1]).hexdigest()}, and the index "
-        f"says {MODULE['sha256']}: the file is damaged, install the wheel again"
+        f"{tmp_path}/saxpy.fatbin: its sha256 is {hashlib.sha256(FATBIN[:-1]).hexdigest()} instead of "
+        f"{MODULE['sha256']}: the file is damaged, install the wheel again"
     )
     with pytest.raises(Refused) as error:
         read_index(tmp_path / "index.json").modules["saxpy"][0].read()

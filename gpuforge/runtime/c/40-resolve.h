@@ -17,6 +17,16 @@ static gpuforge_reason gpuf_simply(const char *kind)
     return gpuf_because(kind, NULL, NULL, NULL, NULL, NULL, NULL);
 }
 
+/* Return a reason of at most four facts with another one. */
+static gpuforge_reason gpuf_and(gpuforge_reason reason, const char *name, const char *text)
+{
+    size_t n = 0;
+    while (reason.facts[n].name)
+        ++n;
+    reason.facts[n].name = name, reason.facts[n].text = text;
+    return reason;
+}
+
 static void gpuf_count(gpuforge_reason *reason, int fact, const char *name, long long number)
 {
     reason->facts[fact].name = name;

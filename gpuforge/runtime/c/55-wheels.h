@@ -126,8 +126,7 @@ static gpuf_wheel gpuf_judge_wheel(gpuf_arena *arena, const gpuf_listing *known,
     else if (!gpuf_same(version, known->version)) {
         found.problem = gpuf_because("other-version", "wheel", wheel->distribution, "found", version, "expected",
                                      known->version);
-        found.problem.facts[3].name = "wanted";
-        found.problem.facts[3].text = gpuf_wanted(arena, known, wheel);
+        found.problem = gpuf_and(found.problem, "wanted", gpuf_wanted(arena, known, wheel));
     }
     return found;
 }

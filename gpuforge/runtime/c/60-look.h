@@ -12,7 +12,7 @@ typedef struct gpuf_entry {
 } gpuf_entry;
 
 typedef struct gpuf_module {
-    const char *name, *source, *file, *sha256;
+    const char *name, *source, *file, *sha256, *again;
     gpuf_image *images;
     size_t count;
     gpuf_entry *kernels; /* none: not known */
@@ -130,6 +130,7 @@ static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const
     module.name = gpuf_word(arena, entry, "name", NULL, problem);
     module.source = gpuf_word(arena, entry, "source", NULL, problem);
     module.sha256 = gpuf_word(arena, entry, "sha256", NULL, problem);
+    module.again = gpuf_word(arena, entry, "again", gpuf_install_again, problem);
     if (!*problem && !*module.sha256)
         *problem = "'sha256' is empty";
     kernel = gpuf_items(arena, entry, "kernels", GPUF_OBJECT, "a list of objects", &module.kernel_count, problem);
@@ -478,14 +479,14 @@ static void gpuf_touch(gpuf_arena *arena, const char *folder)
 }
 
 /* Return why a file is not the one that `compile` made. */
-static gpuforge_reason gpuf_changed(gpuf_arena *arena, const char *file, const char *sha256)
+static gpuforge_reason gpuf_changed(gpuf_arena *arena, const char *file, const char *sha256, const char *again)
 {
     const char *problem, *found = gpuf_sha256_of(arena, file, &problem);
     if (!found)
         return gpuf_because("unreadable", "file", file, "problem", problem, NULL, NULL);
     if (gpuf_same(found, sha256))
         return gpuf_simply(NULL);
-    return gpuf_because("build-changed", "file", file, "found", found, "expected", sha256);
+    return gpuf_and(gpuf_because("changed", "file", file, "found", found, "expected", sha256), "again", again);
 }
 
 /* Return what the user has compiled of an object: a library or, of a set of modules, a folder of images. Of a recipe that
@@ -496,6 +497,8 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
     gpuf_arena *arena = setting->arena;
     const char *sources = gpuf_path(arena, gpuf_path(arena, setting->host->home, "sources"), name);
     const char *recipe = gpuf_path(arena, sources, "recipe.json"), *failure, *folder;
+    const char *command = gpuf_join(arena, "python -m ", gpuf_package(setting->host), "._gpuforge compile", NULL);
+    const char *again = gpuf_join(arena, "compile it again: ", command, NULL, NULL);
     char *digest = gpuf_sha256_of(arena, recipe, &failure);
     gpuforge_reason refusal, none = gpuf_simply(NULL);
     gpuf_active active;
@@ -513,9 +516,12 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
     for (tries = 0;; ++tries) {
         active = gpuf_active_build(arena, folder);
         if (active.problem.kind)
-            return gpuf_library_at(GPUF_USER_BUILD, folder, active.problem, none);
+            return gpuf_library_at(GPUF_USER_BUILD, folder,
+                                   gpuf_same(active.problem.kind, "build-damaged")
+                                       ? gpuf_and(active.problem, "again", again)
+                                       : active.problem,
+                                   none);
         if (!active.there) {
-            const char *command = gpuf_join(arena, "python -m ", gpuf_package(setting->host), "._gpuforge compile", NULL);
             const char *release = gpuf_former(arena, folder, setting->host->home);
             return gpuf_library_at(GPUF_USER_BUILD, "",
                                    gpuf_because(release ? "compiled-before" : "not-compiled", "command", command,
@@ -523,7 +529,8 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
                                    none);
         }
         is_set = gpuf_is_folder(active.file);
-        refusal = gpuf_changed(arena, is_set ? gpuf_path(arena, active.file, "index.json") : active.file, active.sha256);
+        refusal = gpuf_changed(arena, is_set ? gpuf_path(arena, active.file, "index.json") : active.file, active.sha256,
+                               again);
         if (!refusal.kind && !is_set)
             refusal = gpuf_wrong_abi(arena, active.file, abi);
         if (refusal.kind && access(active.file, F_OK) != 0 && tries < 16) {
@@ -1281,12 +1288,12 @@ static const char *gpuf_list(gpuf_arena *arena, const char **names, size_t count
 /* Return why the file of a module cannot be used, without a kind where it can. */
 static gpuforge_reason gpuf_trouble(gpuf_arena *arena, const gpuf_module *module)
 {
-    const char *problem = NULL, *found = gpuf_sha256_of(arena, module->file, &problem);
-    if (!found)
+    const char *problem = NULL;
+    if (*module->sha256)
+        return gpuf_changed(arena, module->file, module->sha256, module->again);
+    if (!gpuf_sha256_of(arena, module->file, &problem))
         return gpuf_because("unreadable", "file", module->file, "problem", problem, NULL, NULL);
-    if (!*module->sha256 || gpuf_same(found, module->sha256))
-        return gpuf_simply(NULL);
-    return gpuf_because("changed", "file", module->file, "found", found, "expected", module->sha256);
+    return gpuf_simply(NULL);
 }
 
 /* Return what is judged of a place for a module. */

@@ -347,8 +347,7 @@ static gpuforge_reason gpuf_refusal_of(gpuf_arena *arena, const gpuf_attempt *at
     if (gpuf_same(attempt->kind, "library-too-old")) {
         reason = gpuf_because("library-too-old", "library", file, "what", "CUDA", "found",
                               gpuf_dotted(arena, attempt->version));
-        reason.facts[3].name = "needed", reason.facts[3].text = gpuf_dotted(arena, gpuf_driver_needed);
-        return reason;
+        return gpuf_and(reason, "needed", gpuf_dotted(arena, gpuf_driver_needed));
     }
     call = attempt->call ? gpuf_copy(arena, attempt->call, strlen(attempt->call)) : "";
     reason = gpuf_because("driver-error", "message", problem, "call", call, NULL, NULL);

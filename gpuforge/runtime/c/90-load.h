@@ -259,7 +259,8 @@ static unsigned char *gpuf_contents(gpuf_arena *arena, const gpuf_module *module
     if (!*module->sha256 || gpuf_same(problem, module->sha256))
         return data;
     free(data);
-    *refusal = gpuf_because("changed", "file", module->file, "found", problem, "expected", module->sha256);
+    *refusal = gpuf_and(gpuf_because("changed", "file", module->file, "found", problem, "expected", module->sha256),
+                        "again", module->again);
     return NULL;
 }
 

@@ -92,7 +92,6 @@ class Output:
         self._head, self._tail, self._left_out = b"", b"", 0
 
     def add(self, data: bytes) -> None:
-        """Add the next output."""
         room = _KEPT - len(self._head)
         self._head += data[:room]
         self._tail += data[room:] if room < len(data) else b""
@@ -101,7 +100,6 @@ class Output:
             self._tail = self._tail[-_KEPT:]
 
     def text(self) -> bytes:
-        """Return it."""
         gap = f"\n[{self._left_out} bytes are left out here]\n".encode() if self._left_out else b""
         return self._head + gap + self._tail
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from .. import layout, values
 from ..backends import Backend
+from ..builds import compile_again
 from ..driver import NoDriver, open_driver
 from ..process import DriverError
 from ..recipe import Recipe, UserToolchain, backend_of
@@ -74,7 +75,7 @@ def make(
     listed = [(Path(name).stem, name, Path(recipe.path(name))) for name in packaged]
     listed += [(stem, source.name, source.absolute()) for stem, source in own.items()]
     modules = [
-        _entry(stem, name, file, _image(recipe, toolchain, compiler, work, here, stem, file), made)
+        _entry(stem, name, _image(recipe, toolchain, compiler, work, here, stem, file), made)
         for stem, name, file in sorted(listed)
     ]
     assert here.arch is not None  # noqa: S101  `find` has refused others
@@ -117,7 +118,6 @@ def _image(
     stem: str,
     file: Path,
 ) -> bytes:
-    """Return the machine code of one source."""
     if isinstance(compiler, LibraryCompiler):
         return compiler.image(recipe, toolchain, here, stem, file)
     folder = work / f"of-{stem}"
@@ -131,17 +131,16 @@ def _image(
     return product.read_bytes()
 
 
-def _entry(stem: str, name: str, file: Path, code: bytes, folder: Path) -> dict[str, object]:
+def _entry(stem: str, name: str, code: bytes, folder: Path) -> dict[str, object]:
     image = folder / f"{stem}.cubin"
     image.write_bytes(code)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return {
         "name": stem,
         "source": name,
-        "digest": digest,
         "file": image.name,
         "sha256": hashlib.sha256(code).hexdigest(),
         "kernels": [],  # the driver reads its symbols
+        "again": compile_again((__package__ or "").rpartition("._gpuforge")[0]),
     }
 
 

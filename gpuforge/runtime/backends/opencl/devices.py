@@ -64,7 +64,6 @@ def devices(env: Mapping[str, str], needs: Needs) -> tuple[OpenClDevice, ...] | 
 
 
 def described(device: Any) -> OpenClDevice:
-    """Return the description of a device."""
     return OpenClDevice(name_of(device), device.driver_version, device.platform.version)
 
 
