@@ -323,7 +323,8 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
 def test_table(jobs: Sequence[Mapping[str, Any]]) -> None:
     """Print the test jobs for people."""
     for entry in jobs:
-        result([f"{entry['test']}: {' '.join(entry.get('runner', ()))}\n  {entry['run']}\n"])
+        where = f" (on {', '.join(entry['runner'])})" if "runner" in entry else ""
+        result([f"{entry['test']}{where}\n  {entry['run']}\n"])
     result([f"{count(len(jobs), 'test job')}\n"])
 
 

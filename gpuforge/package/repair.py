@@ -24,6 +24,7 @@ from gpuforge.cuda.carriers import BuildLibraries, Carried
 from gpuforge.cuda.choices import ABOUT_PROVIDER, Linkage
 from gpuforge.cuda.libraries import CudaLibrary
 from gpuforge.cuda.version import major_of
+from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.package import links
 from gpuforge.wheel import unpacked
@@ -331,24 +332,27 @@ def graft(
     target = scratch / "repaired"
     unpacked.write(tree, source, compress=False)
     command = [sys.executable, "-P", "-m", "auditwheel", "repair", "-z", "0", "--plat", "auto"]
-    done = subprocess.run(
-        [
-            *command,
-            *(f"--exclude={pattern}" for pattern in excludes),
-            "--wheel-dir",
-            str(target),
-            str(source),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        env=_environment(scratch, search_path),
-    )
+    command += ["--wheel-dir", str(target), str(source)]
+    missing: list[str] = []
+    while True:
+        done = subprocess.run(
+            [*command, *(f"--exclude={pattern}" for pattern in (*excludes, *missing))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            env=_environment(scratch, search_path),
+        )
+        found = re.search(r'required library "([^"]+)" could not be located', done.stdout)
+        if not found or found[1] in missing:
+            break
+        missing.append(found[1])  # auditwheel names the first one only
     source.unlink()
+    if missing:
+        raise _not_located(missing, tree, others)
     made = sorted(target.glob("*.whl"))
     if done.returncode or len(made) != 1:
-        error = _explained(done.stdout, tree, others)
+        error = _too_new(done.stdout, tree)
         log(done.stdout.partition("Traceback (most recent call last)")[0] if error else done.stdout)
         raise error or _unexplained(done.stdout)
     for line in done.stdout.splitlines():
@@ -379,37 +383,48 @@ def _environment(scratch: Path, search_path: Sequence[Path]) -> dict[str, str]:
     }
 
 
-def _explained(output: str, tree: Path, others: Mapping[str, str]) -> ActionError | None:
-    """Return an error with the library or the symbols at fault, from the output of auditwheel; else None."""
-    if missing := re.search(r'required library "([^"]+)" could not be located', output):
-        return _not_located(missing[1], tree, others)
-    if "too-recent versioned symbols" in output:
-        return ActionError.of(
-            "no manylinux policy allows this wheel: " + (_too_recent(tree) or "a grafted library is too new"),
-            hint="build on an older system, such as the image of [wheel]",
-        )
-    return None
+_ELSEWHERE = (
+    "install what is missing; or name the package that has it ([wheel] provided-by, repair --provided-by), or leave it "
+    "to the user's machine ([wheel] exclude, repair --exclude)"
+)
 
 
-def _not_located(library: str, tree: Path, others: Mapping[str, str]) -> ActionError:
-    objects = links.read_tree(tree)
-    needing = sorted(str(m) for m, elf in objects.items() if library in elf.needed)
-    own = next((m for m, elf in sorted(objects.items()) if library in (elf.soname, m.name)), None)
-    if own and needing:
-        folder = os.path.relpath(own.parent, PurePosixPath(needing[0]).parent)
-        runpath = "$ORIGIN" if folder == "." else f"$ORIGIN/{folder}"
-        return ActionError.of(
-            f"{', '.join(needing)} needs {library}, which the wheel has as {own}, but has no RUNPATH that leads there",
-            hint=f'give it one where it is linked: "{runpath}", in CMake as the property INSTALL_RPATH',
-        )
-    package = None if links.of_toolkit(library) else others.get(library)
+def _too_new(output: str, tree: Path) -> ActionError | None:
+    """Return an error with the symbols at fault, if they are the reason in the output of auditwheel."""
+    if "too-recent versioned symbols" not in output:
+        return None
     return ActionError.of(
-        f"{library}, which {', '.join(needing) or 'a grafted library'} needs, was not found on the build machine",
-        hint=f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
-        if package
-        else "install it; or name the package that has it ([wheel] provided-by, repair --provided-by), or leave it to "
-        "the user's machine ([wheel] exclude, repair --exclude)",
+        "no manylinux policy allows this wheel: " + (_too_recent(tree) or "a grafted library is too new"),
+        hint="build on an older system, such as the image of [wheel]",
     )
+
+
+def _not_located(missing: Sequence[str], tree: Path, others: Mapping[str, str]) -> ActionError:
+    """Return an error that names each library with what needs it, those with one remedy together."""
+    objects = links.read_tree(tree)
+    problems: dict[str, list[str]] = {}  # by remedy
+    for library in sorted(missing):
+        needing = sorted(str(m) for m, elf in objects.items() if library in elf.needed)
+        own = next((m for m, elf in sorted(objects.items()) if library in (elf.soname, m.name)), None)
+        more = f" and {len(needing) - 3} more" if len(needing) > 3 else ""
+        by = ", ".join(needing[:3]) + more or "a grafted library"
+        package = None if links.of_toolkit(library) else others.get(library)
+        if own and needing:
+            folder = os.path.relpath(own.parent, PurePosixPath(needing[0]).parent)
+            runpath = "$ORIGIN" if folder == "." else f"$ORIGIN/{folder}"
+            text = f"{library} (needed by {by}) is in the wheel as {own}, but no RUNPATH leads there"
+            hint = f'give it one where it is linked: "{runpath}", in CMake as the property INSTALL_RPATH'
+        elif package:
+            text = f"{library} (needed by {by}) was not found on the build machine"
+            hint = f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
+        else:
+            text = f"{library} (needed by {by})"
+            hint = _ELSEWHERE
+        problems.setdefault(hint, []).append(text)
+    if unknown := problems.get(_ELSEWHERE):
+        verb = "were" if len(unknown) > 1 else "was"
+        problems[_ELSEWHERE] = [f"{', '.join(unknown)} {verb} not found on the build machine"]
+    return ActionError.all_of(Diagnostic("; ".join(texts), hint=hint) for hint, texts in problems.items())
 
 
 def _unexplained(output: str) -> ActionError:

@@ -169,6 +169,18 @@ def test_what_the_wheel_does_not_tell_is_asked_for(
     assert f"error: {message}" in capsys.readouterr().err
 
 
+def test_all_libraries_that_are_nowhere_are_named_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = linked(tmp_path, "libfft.so.3", "libmpi.so.40", "libblas.so.3")
+    (tmp_path / "lib").rename(tmp_path / "elsewhere")
+    assert repair(wheel) == (1, None)
+    needed = ", ".join(
+        f"{name} (needed by demo/_core.so)" for name in ("libblas.so.3", "libfft.so.3", "libmpi.so.40")
+    )
+    assert f"error: {needed} were not found on the build machine\n" in capsys.readouterr().err
+
+
 def test_files_for_several_cuda_majors_are_left_to_the_users_machine(tmp_path: Path) -> None:
     status, made = repair(linked(tmp_path, "libcudart.so.12", "libcublas.so.13"), "--linkage", "system")
     assert status == 0

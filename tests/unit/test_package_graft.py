@@ -14,40 +14,42 @@ from gpuforge.errors import ActionError
 from gpuforge.package import links, repair
 from gpuforge.package.repair import runpath_for
 
-OUTPUT = 'ValueError: Cannot repair wheel, because required library "libgpu.so" could not be located'
 
-
-@pytest.mark.parametrize(
-    ("files", "message", "hint"),
-    [
-        (
-            {"demo/_core.so": ["libgpu.so"], "demo/lib/libgpu.so": []},
-            "demo/_core.so needs libgpu.so, which the wheel has as demo/lib/libgpu.so, "
-            "but has no RUNPATH that leads there",
-            'give it one where it is linked: "$ORIGIN/lib", in CMake as the property INSTALL_RPATH',
-        ),
-        (
-            {"demo/_core.so": ["libgpu.so"], "demo/libgpu.so": []},
-            "demo/_core.so needs libgpu.so, which the wheel has as demo/libgpu.so, but has no RUNPATH that leads there",
-            'give it one where it is linked: "$ORIGIN", in CMake as the property INSTALL_RPATH',
-        ),
-        (
-            {"demo/_core.so": ["libgpu.so"]},
-            "libgpu.so, which demo/_core.so needs, was not found on the build machine",
-            "install it; or name the package that has it ([wheel] provided-by, repair --provided-by), or leave it to "
-            "the user's machine ([wheel] exclude, repair --exclude)",
-        ),
-    ],
-)
-def test_a_library_that_was_not_located(
-    tmp_path: Path, files: dict[str, list[str]], message: str, hint: str
-) -> None:
+def test_every_library_that_was_not_located_is_named_with_its_remedy(tmp_path: Path) -> None:
+    files = {
+        "demo/_core.so": ["libgpu.so", "libflat.so", "libmpi.so.40", "libz_of_ours.so.1", "libtorch.so"],
+        **{f"demo/_{letter}.so": ["libmpi.so.40"] for letter in "abc"},
+        "demo/lib/libgpu.so": [],
+        "demo/libflat.so": [],
+    }
     for name, needed in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(elf(needed=needed))
-    error = repair._explained(OUTPUT, tmp_path, {})
-    assert error is not None
-    assert (error.diagnostics[0].message, error.diagnostics[0].hint) == (message, hint)
+    names = ["libgpu.so", "libflat.so", "libz_of_ours.so.1", "libmpi.so.40", "libtorch.so", "libdeep.so.2"]
+    error = repair._not_located(names, tmp_path, {"libtorch.so": "torch==2.11"})
+    elsewhere = (
+        "install what is missing; or name the package that has it ([wheel] provided-by, repair --provided-by), or "
+        "leave it to the user's machine ([wheel] exclude, repair --exclude)"
+    )
+    assert [(each.message, each.hint) for each in error.diagnostics] == [
+        (
+            "libdeep.so.2 (needed by a grafted library), libmpi.so.40 (needed by demo/_a.so, demo/_b.so, demo/_c.so "
+            "and 1 more), libz_of_ours.so.1 (needed by demo/_core.so) were not found on the build machine",
+            elsewhere,
+        ),
+        (
+            "libflat.so (needed by demo/_core.so) is in the wheel as demo/libflat.so, but no RUNPATH leads there",
+            'give it one where it is linked: "$ORIGIN", in CMake as the property INSTALL_RPATH',
+        ),
+        (
+            "libgpu.so (needed by demo/_core.so) is in the wheel as demo/lib/libgpu.so, but no RUNPATH leads there",
+            'give it one where it is linked: "$ORIGIN/lib", in CMake as the property INSTALL_RPATH',
+        ),
+        (
+            "libtorch.so (needed by demo/_core.so) was not found on the build machine",
+            'torch==2.11 has it in the build environment: add "torch==2.11" to [wheel] provided-by',
+        ),
+    ]
 
 
 CU13 = "nvidia/cu13/lib"
