@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import posixpath
 import re
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence, Set
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -331,22 +334,10 @@ def graft(
     source = scratch / "unrepaired" / str(name)
     target = scratch / "repaired"
     unpacked.write(tree, source, compress=False)
-    command = [sys.executable, "-P", "-m", "auditwheel", "repair", "-z", "0", "--plat", "auto"]
-    command += ["--wheel-dir", str(target), str(source)]
-    missing: list[str] = []
-    while True:
-        done = subprocess.run(
-            [*command, *(f"--exclude={pattern}" for pattern in (*excludes, *missing))],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            env=_environment(scratch, search_path),
-        )
-        found = re.search(r'required library "([^"]+)" could not be located', done.stdout)
-        if not found or found[1] in missing:
-            break
-        missing.append(found[1])  # auditwheel names the first one only
+    options = [*(f"--exclude={pattern}" for pattern in excludes), "--wheel-dir", str(target)]
+    environ = _environment(scratch, search_path)
+    done = _auditwheel(["repair", "-z", "0", "--plat", "auto", *options, str(source)], environ)
+    missing = _missing(done.stdout, source, excludes, environ)
     source.unlink()
     if missing:
         raise _not_located(missing, tree, others)
@@ -359,6 +350,27 @@ def graft(
         if line.startswith("WARNING:auditwheel"):
             log(re.sub(r"^WARNING:auditwheel\.\w+:", "auditwheel: ", line).rstrip())
     return made[0]
+
+
+def _auditwheel(words: Sequence[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "auditwheel", *words]
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environ
+    )
+
+
+def _missing(output: str, source: Path, excludes: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Return the libraries that auditwheel did not find: of those its repair names the first, its `show` all."""
+    found = re.search(r'required library "([^"]+)" could not be located', output)
+    if not found:
+        return []
+    shown = _auditwheel(["show", "--json", str(source)], environ).stdout
+    missing = {found[1]}
+    with contextlib.suppress(ValueError, KeyError):
+        seen = json.loads(shown[shown.index("{") :])["external_libs"]
+        missing |= {soname for soname, path in seen.items() if path is None}
+    apart = (*excludes, "libpython3*")  # auditwheel removes the need of the latter
+    return sorted(name for name in missing if not any(fnmatchcase(name, pattern) for pattern in apart))
 
 
 def allowed() -> frozenset[str]:
