@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import pickle
@@ -13,8 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
+from packaging.requirements import Requirement
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
@@ -97,13 +100,15 @@ def command(
         raise UsageError.of(
             f"{twice[0]} is given twice", hint="an index has one file of a name: leave one out"
         )
+    if not dist and not before:
+        raise UsageError.of(f"{site} is not an index yet", hint="name wheels, or folders with wheels")
     new, problems = _bounded(wheels, tuple(map(ignored, ignore)), call)
     new += [_sdist(path) for path in own if path.suffix != ".whl"]
     new += [each for path in assets for each in _assets(path)]
     if base_url:
         here = {path.name for path in own}
         new = [
-            replace(e, url=f"{base_url.rstrip('/')}/{e.name}", metadata="") if e.name in here else e
+            replace(e, url=f"{base_url.rstrip('/')}/{quote(e.name)}", metadata="") if e.name in here else e
             for e in new
         ]
     indexed = _merged(before, new, yank, problems)
@@ -173,7 +178,7 @@ def _judged(
             continue
         with Archive(path) as archive:
             text = metadata.of_archive(archive)
-        problems += _labels(path.name, each)
+        problems += _labels(path.name, each, text)
         try:
             found.append(_wheel(path, each, text))
         except ActionError as error:
@@ -189,13 +194,24 @@ def _cuda_of(each: WheelReport) -> tuple[int | None, int | None]:
     return label, cuda_major(name for binary in each.facts.objects for name in binary.needed)
 
 
-def _labels(name: str, each: WheelReport) -> Iterator[Diagnostic]:
+def _labels(name: str, each: WheelReport, text: bytes) -> Iterator[Diagnostic]:
     label, content = _cuda_of(each)
     if label and content and label != content:
         yield Diagnostic(
             f"{name}: its name is for CUDA {label}, and its libraries need CUDA {content}",
             hint="build it again with that toolkit, or give it the right name",
         )
+    torch = _TORCH.search(each.facts.version.partition("+")[2])
+    for required in _of_torch(text) if torch else ():
+        if torch and not any(required.specifier.contains(f"{torch[1]}.{patch}") for patch in range(20)):
+            yield Diagnostic(
+                f"{name}: its name is for torch {torch[1]}, and it requires {required}",
+                hint="build it again beside that torch, or give it the right name",
+            )
+
+
+def _of_torch(text: bytes) -> list[Requirement]:
+    return [each for each in metadata.requirements(text) if canonicalize_name(each.name) == "torch"]
 
 
 def _wheel(path: Path, each: WheelReport, text: bytes) -> IndexedFile:
@@ -227,9 +243,7 @@ def _torch(version: str, text: bytes) -> tuple[str, ...]:
     """Return the series of torch that a wheel's version names, else those of a requirement that pins one."""
     if found := _TORCH.search(version.partition("+")[2]):
         return (found[1],)
-    clauses = [
-        each.specifier for each in metadata.requirements(text) if canonicalize_name(each.name) == "torch"
-    ]
+    clauses = [each.specifier for each in _of_torch(text)]
     named = {
         ".".join(c.version.split(".")[:2]) for each in clauses for c in each if c.operator in {"==", ">="}
     }
@@ -310,12 +324,17 @@ def _merged(
         if name in found:
             found[name] = replace(found[name], yanked=reason)
         else:
-            problems.append(
-                Diagnostic(f"--yank {name}: the index has no such file", hint="write FILE=REASON")
-            )
+            problems.append(Diagnostic(f"--yank {name}: the index has no such file", hint=_near(name, found)))
     if problems:
         raise UsageError.all_of(problems)
     return [found[name] for name in sorted(found)]
+
+
+def _near(name: str, files: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, files, n=1)
+    return (
+        f"did you mean {near[0]}?" if near else f"write FILE=REASON; {LISTING} in the index lists its files"
+    )
 
 
 def _read(site: Path) -> list[IndexedFile]:

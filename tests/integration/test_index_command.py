@@ -121,6 +121,8 @@ def test_files_may_lie_elsewhere(tmp_path: Path, dist: Path) -> None:
     assert not (site / "files").exists()
     page = (site / "all" / "plain" / "index.html").read_text()
     assert f'href="{address}/plain-1.0-{TAGS}.whl#sha256=' in page
+    page = (site / "all" / "ext" / "index.html").read_text()
+    assert f'href="{address}/ext-1.0%2Bcu130torch2.11-{TAGS}.whl#sha256=' in page  # S3 takes + for a space
     assert "core-metadata" not in page
     assets = tmp_path / "assets.json"
     row = {
@@ -146,10 +148,17 @@ def test_what_would_mislead_is_refused_and_nothing_is_written(
     lost = elf(needed=["libcufft.so.11", "libc.so.6"])
     wheel(bad, {"lost/_core.so": lost}, name="lost-1.0-py3-none-manylinux_2_17_x86_64.whl")
     make(bad, "plain-1.0", changed=b"another file of that name")
+    make(bad, "ext-2.0+cu130torch2.11", requires=("torch==2.15.*",))
+    make(bad, "ext-2.0+cu130torch2.15", requires=("torch>=2.15,<2.16",))
     assert main.run(["index", str(bad), "-o", str(site)]) == 2
     told = capsys.readouterr().err
     assert f"{name}: its name is for CUDA 13, and its libraries need CUDA 12" in told
     assert "GF201" in told
+    assert (
+        f"ext-2.0+cu130torch2.11-{TAGS}.whl: its name is for torch 2.11, and it requires torch==2.15.*\n"
+        in told
+    )
+    assert "ext-2.0+cu130torch2.15" not in told
     assert f"plain-1.0-{TAGS}.whl differs from the file of that name in the index" in told
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
