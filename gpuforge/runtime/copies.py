@@ -34,14 +34,19 @@ class DeviceCopies:
     def launch(self, kernel: Any, grid: Any, block: Any, *arguments: Any, **options: Any) -> None:
         """Launch a kernel with the copies of those arguments that are the host's arrays; the others are passed on.
 
-        Raises ValueError for arrays that overlap if the kernel may write one of them, and as the kernel's `launch`.
+        Raises ValueError for arrays that overlap if the kernel may write one of them, for a read-only array that it may
+        write, and as the kernel's `launch`.
         """
         arrays = {
             number: array
             for number, value in enumerate(arguments)
             if not hasattr(value, "free") and _is_array(value) and (array := host_array(value)) is not None
         }
-        written = {number for number, array in arrays.items() if array.writable and _writes(kernel, number)}
+        written = {number for number in arrays if _writes(kernel, number)}
+        for array in (arrays[number] for number in written if not arrays[number].writable):
+            raise ValueError(
+                f"{array.name} is read-only, and the kernel may write it: pass a copy, numpy.array(…)"
+            )
         _refuse_overlap(arrays, written)
         copies = {number: self._copy_of(kernel, array) for number, array in arrays.items()}
         values = [copies[n].memory if n in copies else value for n, value in enumerate(arguments)]
@@ -116,7 +121,7 @@ class _Copy:
         if self.written and not same:
             raise ValueError(
                 f"{self.array.name} was written on the host while kernels wrote its copy on the device: call "
-                "bring_back() before you write it"
+                "bring_back() before you write it; close() gives all copies up"
             )
         return same
 

@@ -108,29 +108,24 @@ def is_absent(
     failures: Mapping[str, Reason],
     places: Sequence[BuildPlace],
 ) -> bool:
-    """Return whether no place of a set has a kernel, rather than that none can be used here."""
+    """Return whether no place of a set has a kernel; a module's files in one place have the same ones."""
     if kernel.entry is not None:
         return False
-    lists = any(
-        file.kernels
-        for place in places
-        if place.origin > Origin.USER_BUILD
-        for file in place.files(kernel.module)
+    missing = {file for file, why in failures.items() if why.kind == _ABSENT}
+    lists, lacking = False, {""}
+    for place in places:
+        files = place.files(kernel.module)
+        lists |= place.origin > Origin.USER_BUILD and any(file.kernels for file in files)
+        everywhere = any(file.file in missing for file in files)
+        lacking |= {
+            file.file
+            for file in files
+            if everywhere or (place.sources and not place.sources.mentions(file, kernel.name))
+        }
+    judged = [candidate for candidate in candidates if candidate.build.place not in lacking]
+    return len(lacking) + len(judged) > 1 and all(
+        each.reason.kind == "not-compiled" or (lists and each.origin > Origin.USER_BUILD) for each in judged
     )
-    sources = {
-        file.file
-        for place in places
-        if place.sources
-        for file in place.files(kernel.module)
-        if not place.sources.mentions(file, kernel.name)
-    }
-    judged = [candidate for candidate in candidates if candidate.build.place not in {"", *sources}]
-    return bool(judged or sources) and all(_lacks(candidate, failures, lists) for candidate in judged)
-
-
-def _lacks(candidate: Candidate, failures: Mapping[str, Reason], lists: bool) -> bool:
-    reason = failures.get(candidate.build.place, candidate.reason)
-    return reason.kind in {_ABSENT, "not-compiled"} or (lists and candidate.origin > Origin.USER_BUILD)
 
 
 def absent(kernel: str, problem: str) -> Reason:

@@ -94,7 +94,7 @@ ADVICE = {  # by CUresult
     46: "another process uses the GPU exclusively: see `nvidia-smi -q -d COMPUTE`",
     100: "check `nvidia-smi`, CUDA_VISIBLE_DEVICES and the container's --gpus option",
     101: "check CUDA_VISIBLE_DEVICES; `nvidia-smi -L` lists the devices",
-    200: "the kernel's file is damaged: install the wheel again, or compile it again if it is yours",
+    200: "the kernel's file is damaged: install the wheel again, or compile yours again",
     201: "the context was destroyed, or is of another device: look the kernel up again",
     209: "the kernel is not compiled for this GPU: compile it, or ask its authors",
     214: _RESTART,

@@ -105,7 +105,7 @@ def test_the_environment_names_what_the_driver_refuses(program: Path, home: Path
         0,
         f"environment file ({file}): kernel saxpy: cuLibraryLoadData failed: CUDA_ERROR_STUBBED (200): "
         "words of the stub\n"
-        "What to do: the kernel's file is damaged: install the wheel again, or compile it again if it is yours\n"
+        "What to do: the kernel's file is damaged: install the wheel again, or compile yours again\n"
         "device 0: right\n",
     )
 

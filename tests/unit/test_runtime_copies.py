@@ -94,6 +94,15 @@ def test_the_same_memory_as_other_elements_is_no_copy_of_it(kernel: Any, copies:
     assert x.tolist() == [4] * 4
 
 
+def test_results_are_not_computed_for_an_array_that_cannot_take_them(
+    kernel: Any, copies: DeviceCopies
+) -> None:
+    x = np.ones(4, "f4")
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="is read-only, and the kernel may write it: pass a copy"):
+        double(copies, kernel, x)
+
+
 def test_what_is_closed_is_not_brought_back(kernel: Any) -> None:
     x = np.ones(4, "f4")
     with DeviceCopies() as copies:

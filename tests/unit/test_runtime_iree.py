@@ -18,7 +18,7 @@ import iree_stub
 import numpy as np
 import pytest
 
-from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, UnknownKernel
 from gpuforge.runtime.backends.iree.kernel import Parameter, parameters_of
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
 from gpuforge.runtime.signature import host_array
@@ -132,7 +132,8 @@ def test_without_the_runtime_of_iree_the_reason_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "iree", None)
     with pytest.raises(
-        KernelUnavailable, match=r"IREE CPU x86-64: no iree\.runtime: pip install iree-base-runtime"
+        KernelUnavailable,
+        match=r"IREE CPU x86-64: no iree\.runtime: pip install iree-base-runtime",
     ):
         made().function("saxpy")
 
@@ -308,7 +309,7 @@ def test_a_module_that_is_damaged_or_lacks_the_function_leads_to_the_next_candid
     damaged.write_bytes(b"cut")
     assert kernels.function("saxpy").driver == "local-task"  # type: ignore[union-attr]
     assert "is damaged, install the wheel again" in kernels.explain()
-    with pytest.raises(KernelUnavailable, match="the module has no such function; it has: saxpy"):
+    with pytest.raises(UnknownKernel, match="has no kernel other: the module has saxpy"):
         kernels.function("other")
 
 

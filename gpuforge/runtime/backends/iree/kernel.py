@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ...decide import absent
 from ...signature import (
     FREED,
     HostArray,
@@ -250,8 +251,7 @@ class IreeKernel(Uploads):
         function = module.lookup_function(name)
         if function is None:
             known = ", ".join(n for n in module.function_names if not n.startswith("__")) or "none"
-            facts = {"kernel": name, "problem": f"the module has no such function; it has: {known}"}
-            raise Refused(Reason("not-a-kernel", facts))
+            raise Refused(absent(name, f"the module has {known}"))
         self.name = name
         self.driver = iree_device.driver
         self.device = iree_device.name
@@ -335,7 +335,7 @@ class IreeKernel(Uploads):
         if isinstance(value, IreeMemory):
             sizes = parameter.sizes_of(value.size)
             if value.dtype and value.dtype[1:] not in _DTYPES[parameter.element]:
-                raise TypeError(f"argument {number}: {value.dtype} cannot be passed as {parameter}")
+                raise TypeError(f"argument {number}: a copy of {value.dtype} cannot be passed as {parameter}")
             if sizes is None:
                 raise TypeError(f"argument {number}: {value.size} bytes do not give the sizes of {parameter}")
             return _Tensor(value, sizes)

@@ -60,7 +60,6 @@ class Compilation(NamedTuple):
 
 
 def needs_of(sources: Sources) -> Needs:
-    """Return what a set's sources need of a device."""
     return Needs(sources.install, sources.devices, sources.extensions)
 
 
