@@ -205,6 +205,7 @@ def prune(
     if not dry_run:
         for path in others:
             remove(path)
+        store.sweep()
     left = _size(entries) - _size(removed)
     if as_json:
         numbers = {"others_removed": len(others), "in_use": len(taken), "bytes": freed, "bytes_left": left}

@@ -39,6 +39,8 @@ _LONGEST_RECORD = 1 << 30  # bytes; of a million files it has 200 MB
 _LONGEST_ALIAS = 1 << 10  # bytes
 _BEGAN = ".began"  # in a process's folder; its time is the process's first use of the store
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
+_SHARED = 16_384  # bytes of the smallest file that entries share; of torch such files are nearly everything
+_FILES = "files"  # in the store: a name for each shared file, by its sha256
 
 
 class Stored(NamedTuple):
@@ -95,7 +97,8 @@ class FolderStore:
     """A store in a folder: `ROOT/KEY[:2]/KEY/{record.json,out/NAME}`; entries appear whole, by rename.
 
     An alias is a file in the place of the folder. Records and aliases have a checksum of their own key, so that none
-    counts in the place of another. A record's time is when the entry was last used.
+    counts in the place of another. A record's time is when the entry was last used. A larger file is there once, with a
+    hard link for each entry that has it: torch's libraries are in the environments of several projects.
     """
 
     def __init__(self, root: Path) -> None:
@@ -198,6 +201,7 @@ class FolderStore:
     def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
         """Keep the outputs in `folder` (made by `scratch`; it is moved) under `key`; the first process wins."""
         _protect(folder, entry)
+        self._share(folder, entry)
         for other in {each.name for each in folder.iterdir()} - {*entry.outputs}:
             _discard(folder / other)
         box = folder.parent
@@ -225,6 +229,29 @@ class FolderStore:
             msg = f"the store at {self.root} did not keep what was put into it: {self.damage(key)}"
             raise OSError(msg)
         return stored
+
+    def _share(self, folder: Path, entry: StoreEntry) -> None:
+        """Replace larger files by links to those that other entries have, after reading them: one may be damaged."""
+        for file in entry.files:
+            if file.link or file.size < _SHARED:
+                continue
+            path, own = folder / file.path, folder.parent / "shared"
+            kept = self.root / _FILES / file.sha256[:2] / f"{file.sha256}{'-x' if file.executable else ''}"
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # no hard links here, or too many
+                try:
+                    os.link(path, kept)
+                except FileExistsError:
+                    sound = digest.of_file(kept) == file.sha256
+                    os.link(*((kept, own) if sound else (path, own)))
+                    own.rename(path if sound else kept)
+
+    def sweep(self) -> None:
+        """Remove shared files that no entry has any more."""
+        for kept in self.root.glob(f"{_FILES}/*/*"):
+            with suppress(FileNotFoundError):
+                if kept.stat().st_nlink == 1:
+                    kept.unlink()
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""

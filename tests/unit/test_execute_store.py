@@ -51,6 +51,27 @@ def test_what_is_committed_is_found_again_read_only_and_executable(tmp_path: Pat
     shutil.rmtree(tmp_path / "store")
 
 
+def test_a_larger_file_is_there_once_and_a_damaged_one_is_not_passed_on(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    text, third = "k" * store_module._SHARED, "ef" + "0" * 62
+    one, two = put(store, text), put(store, text, OTHER)
+    path = one.path("kernel.fatbin")
+    assert path.samefile(two.path("kernel.fatbin"))
+    assert not one.path("tree").joinpath("bin/nvcc").samefile(two.path("tree") / "bin/nvcc")
+    whole = upkeep.entries(store)
+    assert sum(each.size for each in whole) == len(text) + 2 * (10 + 3)  # with the two small ones
+    path.chmod(0o644)
+    path.write_text("x" * store_module._SHARED)
+    assert put(store, text, third).path("kernel.fatbin").read_text() == text
+    assert FolderStore(store.root).get(OTHER) is None
+    assert not put(FolderStore(store.root), text, OTHER).path("kernel.fatbin").samefile(path)
+    for key in (KEY, OTHER, third):
+        remove(store.place(key))
+    remove(store.root / "aside")
+    store.sweep()
+    assert [*store.root.glob("files/*/*")] == []
+
+
 def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     assert store.get(KEY) is None
