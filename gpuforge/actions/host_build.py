@@ -22,8 +22,9 @@ from gpuforge.plan.context import PlanContext
 
 if TYPE_CHECKING:
     from gpuforge.actions.venv import HookRunner
+    from gpuforge.manifest.model import Manifest
 
-LIBRARIES = "libraries"  # the output with those of the overlays
+LIBRARIES = "libraries"  # the output with those of the overlays and of [wheel] bundle-from
 _ACCEPTED = {"others": {"GF409"}, "missing": {"GF401", "GF402"}}  # by the rules of [audit] ignore
 
 
@@ -48,9 +49,7 @@ class HostBuild(CompilingStep[P]):
     before: tuple[tuple[str, ...], ...] = ()
     gencode: tuple[str, ...] = ()  # nvcc's options for the manifest's architectures
     accepted: tuple[str, ...] = ()  # what nvcc may compile for all the same: "others", or some "missing"
-    keep_libraries: bool = (
-        False  # the shared libraries that are in the overlays after the build are an output
-    )
+    bundle_from: tuple[str, ...] = ()  # folders whose shared libraries the wheel may get
 
     def run(self: HostBuild[Path], at: Workdir) -> dict[str, Any]:
         """Write the wheel; return what the compiler cache was used for."""
@@ -79,8 +78,8 @@ class HostBuild(CompilingStep[P]):
         with compiler_cache.serving(settings, at.scratch, used.append) as wrapped:
             os.environ.update(wrapped)
             build(self, at, runner_of(python))
-        if self.keep_libraries:
-            _keep_libraries(overlay, at.output(LIBRARIES))
+        if self.overlay or self.sdist or self.bundle_from:
+            _keep_libraries(self, at)
         return {"compiler_cache": asdict(used[0])}
 
 
@@ -91,12 +90,7 @@ def build(step: HostBuild[Path], at: Workdir, runner: HookRunner) -> None:
     from gpuforge.actions.venv import filled
     from gpuforge.manifest.braces import fill
 
-    names = {
-        "project": str(step.source),
-        "overlay": str(at.scratch / "overlay"),
-        "toolkit": str(at.scratch / "cuda"),
-        "env": str(step.env),
-    }
+    names = _names(step, at)
     for command in step.before:
         run_before(runner, [fill(word, names) for word in command], step.source)
     try:
@@ -112,16 +106,39 @@ def build(step: HostBuild[Path], at: Workdir, runner: HookRunner) -> None:
         raise ActionError.of(f"the project cannot be built: {error}") from error
 
 
-def _keep_libraries(overlay: Path, folder: Path) -> None:
-    """Copy the shared libraries of the overlay, also those that the build made there: the wheel may need some."""
+def _names(step: HostBuild[Path], at: Workdir) -> dict[str, str]:
+    """Return the values of the manifest's placeholders."""
+    places = {"project": step.source, "overlay": at.scratch / "overlay", "toolkit": at.scratch / "cuda"}
+    return {name: str(place) for name, place in (places | {"env": step.env}).items()}
+
+
+def _keep_libraries(step: HostBuild[Path], at: Workdir) -> None:
+    """Copy the shared libraries that the wheel may need: from `bundle_from`, and all below the overlay.
+
+    Raises ActionError for a folder that is not there after the build.
+    """
     import shutil
 
-    folder.mkdir()
-    for path in sorted(overlay.rglob("lib*.so*")):
-        if path.is_file():
-            target = folder / path.relative_to(overlay)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+    from gpuforge.manifest.braces import fill
+
+    names = _names(step, at)
+    kept = at.output(LIBRARIES)
+    kept.mkdir()
+    folders = [step.source / fill(each, names) for each in step.bundle_from]
+    for written, folder in zip(step.bundle_from, folders, strict=True):
+        if not folder.is_dir():
+            raise ActionError.of(
+                f"[wheel] bundle-from: the build has no folder {written}",
+                hint="it is looked for after the build, which had to make it: [build] before, or an overlay",
+            )
+    overlay = at.scratch / "overlay"
+    found = [(folder, folder.glob("lib*.so*")) for folder in folders] + [(overlay, overlay.rglob("lib*.so*"))]
+    for number, (folder, paths) in enumerate(found):
+        for path in sorted(paths):
+            if path.is_file():
+                target = kept / f"{number:03}" / path.relative_to(folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
 
 
 def run_before(runner: HookRunner, command: Sequence[str], source: Path) -> None:
@@ -135,6 +152,11 @@ def run_before(runner: HookRunner, command: Sequence[str], source: Path) -> None
         raise ActionError.of(
             f"a [build] before command failed: {error}", hint=f"it was {[*command]}"
         ) from error
+
+
+def keeps_libraries(manifest: Manifest) -> bool:
+    """Return whether the build has libraries for the wheel as an output."""
+    return bool(manifest.build.overlay or manifest.wheel.bundle_from)
 
 
 def host_build(context: PlanContext, cell: Cell) -> ActionInput:
@@ -162,7 +184,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
             for what, rules in _ACCEPTED.items()
             if targets and any(each.rule in rules for each in manifest.audit.ignore)
         ),
-        keep_libraries=bool(build.overlay),
+        bundle_from=manifest.wheel.bundle_from,
     )
     env = variables.host_build(
         context.environ, host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path
@@ -177,7 +199,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         kind="build",
         title=f"build {manifest.package.name} for Python {cell.python}"
         + (f" and CUDA {cell.toolkit}" if cuda else ""),
-        outputs=("wheel", LIBRARIES) if build.overlay else ("wheel",),
+        outputs=("wheel", LIBRARIES) if keeps_libraries(manifest) else ("wheel",),
         env=env | {name: variables.with_names(text, variables.NAMES) for name, text in build.env.items()},
         passes=variables.build_passes(context.environ, contained=at.image is not None),
         caches=variables.COMPILER_CACHE,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gpuforge import __version__, digest, disk
 from gpuforge.actions import environment
 from gpuforge.actions.carried import carried
-from gpuforge.actions.host_build import LIBRARIES
+from gpuforge.actions.host_build import LIBRARIES, keeps_libraries
 from gpuforge.actions.toolkit import toolkit
 from gpuforge.cpython import CPython
 from gpuforge.cuda import releases
@@ -53,7 +53,7 @@ class PackageWheel(Step[P]):
     copied: ClassVar = ("runtime",)
     writes_wheel: ClassVar = True
     wheel: P  # the host wheel, or the folder that holds it and no other
-    libraries: P | None = None  # a folder with those of the build's overlay, by any names
+    libraries: P | None = None  # a folder with those that the build made or brought, by any names
     toolkit: P | None = None  # where libraries to graft are looked for, besides the system's places
     requirements: P | None = None  # the lock of the build requirements, for the record
     carried: P | None = None  # the libraries of the build environment's packages
@@ -276,7 +276,7 @@ def finished_wheel(
     version = (file.whole or manifest).cuda.versions.get(cell.cuda)
     step = PackageWheel[Handle](
         wheel=host,
-        libraries=ActionInput(host.action, LIBRARIES) if manifest.build.overlay else None,
+        libraries=ActionInput(host.action, LIBRARIES) if keeps_libraries(manifest) else None,
         toolkit=toolkit(context, cell, at) if found else None,
         requirements=environment.lock(context, cell, host_at),
         carried=carried(context, cell),

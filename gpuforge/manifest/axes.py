@@ -28,7 +28,7 @@ FIELDS: tuple[KeyPath, ...] = (
     *(("build", key) for key in ("requires", "constraints", "config-settings", "env", "before", "overlay")),
     ("toolchains", "*", "flags"),
     ("objects", "*", "flags"),
-    *(("wheel", key) for key in ("label", "requires", "provided-by")),
+    *(("wheel", key) for key in ("label", "requires", "provided-by", "bundle-from")),
     *(("test", key) for key in ("requires", "command", "extras")),
     ("audit", "beside"),
     ("indexes", "*"),
@@ -126,7 +126,7 @@ _TAKEN = {
     *("sources", "include", "folders", "abi", "output", "arch", "cuda", "python"),
 }
 _OWN_BRACES = frozenset(
-    {"config-settings", "env", "before", "command", "flags", "label", "indexes"}
+    {"config-settings", "env", "before", "command", "flags", "label", "indexes", "bundle-from"}
 )  # keys whose texts may have others
 
 

@@ -165,6 +165,7 @@ def unknown_placeholders(data: Raw) -> Iterator[Problem]:
     """Yield unknown placeholders."""
     axes = table(data, "axes")  # their names have been filled in, where they are known
     known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
+    known.append((("wheel", "bundle-from"), braces.OF_BUILD))
     others = [(("test", "command"), braces.OF_TEST), (("wheel", "label"), braces.OF_LABEL)]
     others += [(("indexes", name), braces.OF_LABEL) for name in table(data, "indexes")]
     for path, own in [*known, *others]:

@@ -532,6 +532,14 @@ class Wheel(Table):
     process or machine must have them. Use it for a runtime that users' own builds also load: a copy in the wheel has a
     hashed name, and the process would load both. The audit still reports a library that nothing provides."""
 
+    bundle_from: Annotated[tuple[forms.Text, ...], Distinct] = Field(
+        default=(), alias="bundle-from", examples=[["{project}/build/lib", "{env}/lib"]]
+    )
+    """Folders whose shared libraries are copied into the wheel if its files need them: libraries that the build made or
+    brought, such as an ICD loader, a BLAS or an MPI. The placeholders are those of `[build]`; any other path is
+    relative to the source tree. The folders are searched after the build, without those below them, before the system's
+    and `{overlay}`, which need not be listed."""
+
     spans: Annotated[tuple[forms.AxisName, ...], Distinct] = Field(default=(), examples=[["torch"]])
     """Axes along which one wheel serves all values. It is built with the first value and tested with each. The
     wheel must keep to a stable ABI of that package ([axes](axes.md))."""
@@ -670,9 +678,9 @@ class Manifest(Table):
     """Dimensions of your own, each with its values: `torch = ["2.11", "2.15"]`. Each combination of values gets wheels
     of its own, except along the axes in `[wheel] spans`. `{torch}` is the value, and `{torch-next}` the version after
     it: `"torch>={torch},<{torch-next}"`. They may be used in `[package] name`; `[build] requires`, `constraints`,
-    `config-settings`, `env`, `before` and `overlay`; the `flags` of toolchains and objects; `[wheel] requires` and
-    `provided-by`; `[test] requires`, `command` and `extras`; and `[audit] beside`. With `naming = ["local"]` the wheels
-    have the values in their versions: `1.0+cu13.torch2.11`. [Axes](axes.md) has examples."""
+    `config-settings`, `env`, `before` and `overlay`; the `flags` of toolchains and objects; `[wheel] requires`,
+    `provided-by` and `bundle-from`; `[test] requires`, `command` and `extras`; and `[audit] beside`. With `naming =
+    ["local"]` the wheels have the values in their versions: `1.0+cu13.torch2.11`. [Axes](axes.md) has examples."""
     indexes: Mapping[forms.DistributionName, forms.IndexUrl] = Field(
         default={}, examples=[{"torch": "https://download.pytorch.org/whl/cu{cuda-short}"}]
     )

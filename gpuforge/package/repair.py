@@ -396,8 +396,8 @@ def _environment(scratch: Path, search_path: Sequence[Path]) -> dict[str, str]:
 
 
 _ELSEWHERE = (
-    "install what is missing; or name the package that has it ([wheel] provided-by, repair --provided-by), or leave it "
-    "to the user's machine ([wheel] exclude, repair --exclude)"
+    "install what is missing; or name the folder where the build made it ([wheel] bundle-from, LD_LIBRARY_PATH of "
+    "repair) or the package that has it (provided-by), or leave it to the user's machine (exclude)"
 )
 
 

@@ -28,8 +28,8 @@ def test_every_library_that_was_not_located_is_named_with_its_remedy(tmp_path: P
     names = ["libgpu.so", "libflat.so", "libz_of_ours.so.1", "libmpi.so.40", "libtorch.so", "libdeep.so.2"]
     error = repair._not_located(names, tmp_path, {"libtorch.so": "torch==2.11"})
     elsewhere = (
-        "install what is missing; or name the package that has it ([wheel] provided-by, repair --provided-by), or "
-        "leave it to the user's machine ([wheel] exclude, repair --exclude)"
+        "install what is missing; or name the folder where the build made it ([wheel] bundle-from, LD_LIBRARY_PATH of "
+        "repair) or the package that has it (provided-by), or leave it to the user's machine (exclude)"
     )
     assert [(each.message, each.hint) for each in error.diagnostics] == [
         (
