@@ -19,14 +19,13 @@ from .process import DriverError, KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .backends.cuda.kernel import BoundLaunch, Kernel, Memory
+    from .backends.cuda.kernel import Kernel, Memory
     from .driver import Device, Probe, probe
     from .kernellibrary import KernelLibrary, KernelProgram
     from .kernelset import KernelSet
     from .values import Build, Candidate, Image, Origin, Reason
 
 __all__ = [
-    "BoundLaunch",
     "Build",
     "Candidate",
     "Device",
@@ -45,7 +44,7 @@ __all__ = [
     "probe",
 ]
 HOMES = {  # the modules of names that are imported at their first use
-    "backends.cuda.kernel": ("BoundLaunch", "Kernel", "Memory"),
+    "backends.cuda.kernel": ("Kernel", "Memory"),
     "driver": ("Device", "Probe", "probe"),
     "kernelset": ("KernelSet",),
     "kernellibrary": ("KernelLibrary", "KernelProgram"),

@@ -301,6 +301,9 @@ def release(driver: Driver, device: int | None, context: Any) -> None:
         each.release()
 
 
+_changed = [object()]  # another one whenever a memory was freed, or has an event to wait for
+
+
 class Memory(Owned):
     """Device memory of `size` bytes; use it in a `with` statement, which frees it.
 
@@ -308,7 +311,7 @@ class Memory(Owned):
     can use it in place, as an array of bytes: it has a `__cuda_array_interface__`.
     """
 
-    __slots__ = ("_context", "_driver", "address", "on_default", "pending", "place", "settled", "size")
+    __slots__ = ("_context", "_driver", "address", "on_default", "pending", "place", "size")
 
     def __init__(self, context: Context, size: int) -> None:
         size = size_of("the memory's size", size)
@@ -321,7 +324,6 @@ class Memory(Owned):
         self.address = address.value
         self.size = size
         self.on_default = False  # whether a launch with it was on the default stream of its context
-        self.settled = False  # as `settle` left it, until it is freed or an event is pending
         # an event after the last launch on each other stream, and how often it was recorded
         self.pending: dict[tuple[Context, int], _Recorded] = {}
 
@@ -353,7 +355,7 @@ class Memory(Owned):
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
         address, self.address = self.address, 0
-        self.settled = False
+        _changed[0] = object()
         if address:
             with self._context.current(), self._context.allowed_in_captures():
                 self._driver.call("cuMemFree_v2", address)
@@ -375,14 +377,12 @@ class Memory(Owned):
                     for each in waited:
                         self._driver.call("cuStreamWaitEvent", stream, each.event, 0)
 
-    def settle(self, context: Context, stream: int) -> None:
-        """Order a launch that another may follow without a look at it; raises ValueError if the memory was freed."""
-        self.settled = True  # first: other threads may free or launch meanwhile
-        if self.pending or not self.address:
-            self.settled = False
+    def settle(self, context: Context, stream: int) -> bool:
+        """Order a launch; return whether others may follow without this until `_changed` changes."""
         self._usable()
         self.before(context, stream)
         self.on_default = True
+        return not self.pending
 
     def after(self, context: Context, stream: int) -> None:
         """Note a launch on a stream. One that is captured into a graph does not count."""
@@ -395,7 +395,7 @@ class Memory(Owned):
             recorded = self.pending.get((context, stream))
             if recorded is None:
                 recorded = self.pending.setdefault((context, stream), _Recorded(context.event()))
-                self.settled = False
+                _changed[0] = object()
             self._driver.call("cuEventRecord", recorded.event, stream)
         recorded.times += 1
         if stream == PER_THREAD:  # another thread's stream has the same name
@@ -446,7 +446,7 @@ class Variable(Memory):
     def __init__(self, context: Context, address: int, size: int, kept: object) -> None:
         self._context, self._driver, self.place = context, context.driver, context.place
         self.address, self.size = address, size
-        self.on_default, self.settled, self.pending = False, False, {}
+        self.on_default, self.pending = False, {}
         self._kept = kept
 
     def free(self) -> None:
@@ -871,13 +871,14 @@ def aligned(size: int) -> Any:
 class Frame:
     """The memory of one launch at a time, from `buffer` on: CUlaunchConfig, then the arguments."""
 
-    __slots__ = ("buffer", "config", "parameters")
+    __slots__ = ("buffer", "config", "kept", "parameters")
 
     def __init__(self, size: int, offsets: Sequence[int]) -> None:
         self.buffer = aligned(size)
         base = ctypes.addressof(self.buffer)
         self.config = byref(self.buffer)
         self.parameters = byref((c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets)))
+        self.kept: object = None  # what a bound launch must keep alive
 
     def add_attributes(self, attributes: Any) -> None:
         c_void_p.from_buffer(self.buffer, _ATTRIBUTES).value = ctypes.addressof(attributes)
@@ -975,8 +976,9 @@ class Replay:
     kernel's context is current; for any other, that no capture is under way.
     """
 
-    __slots__ = ("_context", "_graph", "_here", "_kept", "ask", "at", "buffer", "current", "expected", "instance",
-                 "look", "node", "node_at", "parameters", "queue", "send", "sent", "set", "whole")  # fmt: skip
+    __slots__ = ("_context", "_graph", "_here", "_kept", "_made", "ask", "at", "buffer", "current", "expected",
+                 "instance", "look", "node", "node_at", "parameters", "queue", "send", "sent", "set",
+                 "whole")  # fmt: skip
 
     def __init__(self, context: Context, queue: int, size: int, offsets: Sequence[int], kept: object) -> None:
         driver = context.driver
@@ -997,8 +999,7 @@ class Replay:
         self.sent: object = None
         self._context = context
         self._kept = kept, pointers
-        self._graph, self.instance = c_void_p(), c_void_p()
-        self.whole = self.instance, self.queue  # a call with a tuple that exists is the fastest
+        self._graph, self._made = c_void_p(), c_void_p()
 
     def make(self) -> None:
         driver, node = self._context.driver, c_void_p()
@@ -1006,8 +1007,9 @@ class Replay:
         with self._context.current(), self._context.allowed_in_captures():
             driver.call("cuGraphCreate", byref(self._graph), 0)
             driver.call("cuGraphAddKernelNode_v2", byref(node), self._graph, None, 0, self.node_at)
-            driver.call("cuGraphInstantiateWithFlags", byref(self.instance), self._graph, 0)
-        self.node = c_void_p.from_param(node.value)
+            driver.call("cuGraphInstantiateWithFlags", byref(self._made), self._graph, 0)
+        self.node, self.instance = c_void_p.from_param(node.value), c_void_p.from_param(self._made.value)
+        self.whole = self.instance, self.queue  # a call with a tuple that exists is the fastest
 
     def update(self) -> bool:
         """Take the launch in `buffer`; False if not. Without a current context the driver would end the process."""
@@ -1022,8 +1024,8 @@ class Replay:
         if driver.pid != os.getpid():
             return  # a forked child: the driver belongs to the parent
         with contextlib.suppress(DriverError), self._context.current(), self._context.allowed_in_captures():
-            if self.instance:
-                driver.call("cuGraphExecDestroy", self.instance)
+            if self._made:
+                driver.call("cuGraphExecDestroy", self._made)
             if self._graph:
                 driver.call("cuGraphDestroy", self._graph)
 
@@ -1246,9 +1248,8 @@ class Kernel(Uploads):
         stream: Any = None,
         cooperative: bool = False,
         cluster: Dim | None = None,
-    ) -> BoundLaunch:
-        """Return a repeatable launch with these arguments, which are read now; call it to launch. Raises as
-        `launch`.
+    ) -> Callable[[], None]:
+        """Return a function that launches with these arguments, which are read now. Raises as `launch`.
 
         It keeps the arguments alive, and stays on the stream of now. It waits for other streams now, not at each call.
         """
@@ -1258,6 +1259,7 @@ class Kernel(Uploads):
         loaded, queue, _, values = self._fill(
             frame, layout, grid, block, shared, stream, attributes, arguments
         )
+        frame.kept = arguments, attributes
         after = None
         ordered = layout.late or self._blocking or (layout.memories and queue not in DEFAULT)
         if ordered:
@@ -1276,7 +1278,7 @@ class Kernel(Uploads):
                     lambda replay: layout.write_node(replay, loaded.handle, grid, block, values),
                 )
 
-        return BoundLaunch(loaded, frame, queue, memories, after, make, (arguments, attributes))
+        return _repeating(loaded, frame, queue, memories, after, make)
 
     def _fill(
         self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, stream: Any,
@@ -1466,64 +1468,54 @@ class _Usual:
         )
 
 
-class BoundLaunch:
-    """A launch whose grid, block, stream and arguments are fixed; calling it queues the kernel once more.
+def _repeating(
+    loaded: LoadedKernel,
+    frame: Frame,
+    queue: int,
+    memories: tuple[Memory, ...],
+    after: Callable[[], None] | None,
+    make: Callable[[], Replay | None] | None,
+) -> Callable[[], None]:
+    """Return a function that launches what a frame has, after `BEFORE` times as the graph of `make`.
 
-    Safe to call from several threads.
+    An object with these values would be called more slowly.
     """
+    context, left = loaded.context, BEFORE
+    seen: object = None  # the change after which all memories were settled
+    replays: list[Replay] = []  # the graph, while no thread uses it
 
-    __slots__ = ("_after", "_frame", "_kept", "_left", "_loaded", "_make", "_memories", "_queue", "_replays")
+    def plainly() -> None:
+        nonlocal left
+        loaded.send(frame)
+        left -= 1
+        if left == 0 and make is not None:
+            replay = make()
+            if replay is not None:
+                replays.append(replay)
 
-    def __init__(
-        self,
-        loaded: LoadedKernel,
-        frame: Frame,
-        queue: int,
-        memories: tuple[Memory, ...],
-        after: Callable[[], None] | None,
-        make: Callable[[], Replay | None] | None,
-        kept: object,
-    ) -> None:
-        self._loaded = loaded
-        self._frame = frame
-        self._queue = queue
-        self._memories = memories
-        self._after = after
-        self._make = make  # the graph that repeats it
-        self._left = BEFORE  # the plain launches until then
-        self._replays: list[Replay] = []  # it, while no thread uses it
-        self._kept = kept
-
-    def __call__(self) -> None:
-        """Queue the kernel; raises ValueError if its memory was freed, DriverError."""
-        for memory in self._memories:
-            if not memory.settled:
-                memory.settle(self._loaded.context, self._queue)
+    def again() -> None:
+        """Queue the kernel once more, from any thread; raises ValueError if its memory was freed, DriverError."""
+        nonlocal seen
+        now = _changed[0]
+        if seen is not now:
+            settled = [memory.settle(context, queue) for memory in memories]
+            seen = now if all(settled) else None
         try:
-            replay = self._replays.pop()
+            replay = replays.pop()
         except IndexError:
-            self._launch_plainly()
+            plainly()
         else:
             try:
                 if replay.ask(*replay.at) or replay.current.value != replay.expected:
-                    self._launch_plainly()
-                else:
-                    code = replay.send(*replay.whole)
-                    if code:
-                        loaded = self._loaded
-                        raise loaded.context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
+                    plainly()
+                elif code := replay.send(*replay.whole):
+                    raise context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
             finally:
-                self._replays.append(replay)
-        if self._after is not None:
-            self._after()
+                replays.append(replay)
+        if after is not None:
+            after()
 
-    def _launch_plainly(self) -> None:
-        self._loaded.send(self._frame)
-        self._left -= 1
-        if self._left == 0 and self._make is not None:
-            replay = self._make()
-            if replay is not None:
-                self._replays.append(replay)
+    return again
 
 
 def _without_ex(launch: Any, handle: int) -> Any:
