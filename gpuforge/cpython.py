@@ -1,12 +1,15 @@
-"""A version of CPython, in its spellings: 3.11, cp311."""
+"""A version of CPython, in its spellings: 3.11, cp311, and 3.14t, cp314t for one without the GIL."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple, Self
 
-_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])")
+_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])(t?)")
 _TAG = re.compile(r"cp(3)([0-9]{1,2})m?(t?)")
+
+STABLE_ABIS = frozenset({"abi3", "abi3t"})
+"""The ABI tags of the stable ABI: with the GIL (PEP 384), and without (PEP 803)."""
 
 
 class CPython(NamedTuple):
@@ -18,12 +21,12 @@ class CPython(NamedTuple):
 
     @classmethod
     def parse(cls, version: str) -> Self:
-        """Return the CPython of a version, "3.11" or "3.11.7"; raises ValueError for one without a minor."""
+        """Return the CPython of a version, "3.11", "3.11.7" or "3.14t"; raises ValueError for one without a minor."""
         numbers = _VERSION.match(version)
         if numbers is None:
             msg = f"{version!r} is not a version of CPython"
             raise ValueError(msg)
-        return cls(int(numbers[1]), int(numbers[2]))
+        return cls(int(numbers[1]), int(numbers[2]), numbers[3])
 
     @classmethod
     def of_tag(cls, tag: str) -> Self | None:
@@ -38,6 +41,16 @@ class CPython(NamedTuple):
     def tag(self) -> str:
         """Return its Python tag, which is its ABI tag, too: "cp311"."""
         return f"cp{self.major}{self.minor}{self.threads}"
+
+    @property
+    def folder(self) -> str:
+        """Return its folder in manylinux's /opt/python: "cp314-cp314t"."""
+        return f"cp{self.major}{self.minor}-{self.tag}"
+
+    @property
+    def number(self) -> str:
+        """Return its version without the kind of its threads, as markers and pip's --python-version have it: "3.14"."""
+        return f"{self.major}.{self.minor}"
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}{self.threads}"

@@ -1,8 +1,10 @@
 # Compile /sources/cpython-MINOR.tar into /opt/python/cpXY-cpXY, as manylinux does: no shared libpython, no tests.
+# A MINOR such as 3.13t is the free-threaded build: /opt/python/cp313-cp313t.
 set -eu
 minor=$1
 tag="cp$(echo "$minor" | tr -d .)"
-prefix="/opt/python/$tag-$tag"
+prefix="/opt/python/${tag%t}-$tag"
+case $minor in *t) gil=--disable-gil ;; *) gil= ;; esac
 work="/tmp/cpython-$minor"
 mkdir -p "$work"
 tar -xf "/sources/cpython-$minor.tar" --strip-components=1 --directory="$work"
@@ -10,7 +12,7 @@ cd "$work"
 # OPT is CPython's default without -g (configure adds -DNDEBUG): setuptools gives it to every extension that is built
 # with this Python.
 OPT="-fwrapv -O3 -Wall" ./configure --quiet --prefix="$prefix" --disable-test-modules \
-  --without-static-libpython --with-ensurepip=install
+  --without-static-libpython --with-ensurepip=install $gil
 make --silent -j"$(nproc)"
 make --silent install > /dev/null
 cd /

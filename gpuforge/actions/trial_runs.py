@@ -167,6 +167,9 @@ class Imported(NamedTuple):
     lacks: str = ""
 
 
+_GIL = "the import turned the GIL on"
+
+
 def imported(
     package: str, python: Path, folder: Path, machine: MachineCuda = NONE, *, optional: bool = False
 ) -> Imported:
@@ -174,7 +177,7 @@ def imported(
 
     `optional`: it may fail if a CUDA library is absent.
     """
-    ran = run([str(python), "-I", "-c", f"import {package}"], folder, os.environ)
+    ran = run([str(python), "-I", "-c", _import(package)], folder, os.environ)
     line = last_line(ran.lines) if ran.status else ""
     if optional and (lacking := _absent(line)) and libraries.is_toolkit_file(lacking):
         return Imported(None, lacking)
@@ -189,13 +192,24 @@ def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Pa
     """Import further modules, each in its own process; `driver` is a folder with a stub of the driver's library."""
     environ = {**os.environ, **({"LD_LIBRARY_PATH": str(driver)} if driver else {})}
     for module in modules:
-        ran = run([str(python), "-I", "-c", f"import {module}"], folder, environ)
+        ran = run([str(python), "-I", "-c", _import(module)], folder, environ)
         if ran.status:
             line = last_line(ran.lines)
             raise ActionError.of(
                 failure(f"import {module}", ran.status, line), hint=import_hint(module, line)
             )
         print(f"import {module}: it loads{' with a stub of the driver' if driver else ''}", flush=True)
+
+
+def _import(module: str) -> str:
+    """Return a program that imports a module, and fails if that turns the GIL of a free-threaded Python on.
+
+    https://docs.python.org/3/howto/free-threading-extensions.html
+    """
+    return (
+        f"import sys; gil = getattr(sys, '_is_gil_enabled', bool); off = not gil(); import {module}\n"
+        f"if off and gil(): sys.exit('{_GIL}')"
+    )
 
 
 def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
@@ -212,6 +226,11 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
         return (
             "that library is the driver's, which many machines do not have: open it with dlopen instead of linking it; "
             "a module that must link with it can be tested with [test] imports"
+        )
+    if line == _GIL:
+        return (
+            "the warning in the log names the module: declare in it that it is safe without the GIL (Py_mod_gil; "
+            "freethreading_compatible in Cython, py::mod_gil_not_used in pybind11), or take the Python out of `python`"
         )
     absent = _absent(line)
     if libraries.is_toolkit_file(absent):

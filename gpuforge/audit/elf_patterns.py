@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gpuforge.audit import policy
 from gpuforge.binary.elf.symbols import Patterns, SymbolGroup, TextMarker
+from gpuforge.cpython import STABLE_ABIS
 from gpuforge.cuda import stack
 from gpuforge.datafile import load
 from gpuforge.wheel.filename import Claims
@@ -88,8 +89,8 @@ def _of_platforms() -> Iterator[SymbolGroup]:
 
 
 def _is_stable_abi(claims: Claims, file: str) -> bool:
-    return file.endswith(".abi3.so") or (
-        file.endswith(".so") and any(tag.abi == "abi3" for tag in claims.tags)
+    return file.endswith((".abi3.so", ".abi3t.so")) or (
+        file.endswith(".so") and any(tag.abi in STABLE_ABIS for tag in claims.tags)
     )
 
 

@@ -26,7 +26,7 @@ from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.containers import as_declared, is_own, own_code
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
-from gpuforge.cpython import CPython
+from gpuforge.cpython import STABLE_ABIS, CPython
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.provided import reason
 from gpuforge.requirements import Release
@@ -427,7 +427,7 @@ def _runs_on(wheel: WheelFacts, python: str) -> bool:
     fitting = {
         (tag.interpreter, tag.abi)
         for tag in (
-            *tags.cpython_tags(numbers, (version.tag, f"{version.tag}t", "abi3", "none"), ["any"]),
+            *tags.cpython_tags(numbers, (version.tag, f"{version.tag}t", *STABLE_ABIS, "none"), ["any"]),
             *tags.compatible_tags(numbers, version.tag, ["any"]),
         )
     }

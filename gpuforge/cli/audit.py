@@ -120,6 +120,7 @@ class Options(NamedTuple):
 )
 @click.option(
     "--like",
+    "--compare",
     metavar="WHAT",
     help="Compare with other wheels of the package, and report what is missing here: a wheel, a folder, or a "
     "requirement such as cupy-cuda13x==14.2 for the wheel that pip would install.",

@@ -114,7 +114,7 @@ def python_for(folder: Path | None, wheels: Sequence[Path]) -> str:
         only = {python for tag in tags if (python := CPython.of_tag(tag.abi))}
         stable = {python for tag in tags if (python := CPython.of_tag(tag.interpreter)) and python > own}
         if found := only or stable:
-            return str(min(found)._replace(threads=""))
+            return str(min(found))
     return str(own)
 
 

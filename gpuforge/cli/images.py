@@ -104,7 +104,7 @@ def check(context: click.Context, call: Call, name: str) -> None:
     for python in found.interpreters:
         abilities = {"venv": python.venv, "pip": python.pip, "headers": python.headers}
         has = ", ".join(what for what, there in abilities.items() if there)
-        click.echo(f"  CPython {python.version} ({has or 'no venv, pip or headers'}): {python.path}")
+        click.echo(f"  CPython {python.title} ({has or 'no venv, pip or headers'}): {python.path}")
     for compiler in [*compilers(found, "g++"), *compilers(found, "nvcc")[:1]]:
         click.echo(f"  {compiler.family} {compiler.version}: {compiler.path}")
     lacks = missing(found, image, image.purpose if image else "build")

@@ -35,6 +35,7 @@ from gpuforge.cli.audit import ignored
 from gpuforge.cli.folders import unwritable
 from gpuforge.cli.options import FOLDER, PATH, Call, pass_call
 from gpuforge.cli.terminal import result
+from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, MissingError, UsageError
@@ -233,9 +234,9 @@ def _wheel(path: Path, each: WheelReport, text: bytes) -> IndexedFile:
 
 
 def _python(name: str) -> str:
-    """Return the Python in a wheel's name: "cp311"; "" if it serves several."""
+    """Return the Python in a wheel's name: "cp311" or "cp314t"; "" if it serves several."""
     tags = filename.claims(name).tags
-    pythons = {tag.interpreter for tag in tags if tag.abi not in {"none", "abi3"}}
+    pythons = {tag.abi for tag in tags if CPython.of_tag(tag.abi)}
     return pythons.pop() if len(pythons) == 1 else ""
 
 

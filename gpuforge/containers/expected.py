@@ -83,7 +83,7 @@ def _inventory(
 
 
 def _interpreter(minor: str) -> Interpreter:
-    tag = CPython.parse(minor).tag
+    python = CPython.parse(minor)
     known = catalog.cpythons().get(minor)
-    version = known.version if known else f"{minor}.x"
-    return Interpreter(Path(f"/opt/python/{tag}-{tag}/bin/python3"), version, tag, headers=True)
+    version = known.version if known else f"{python.number}.x"
+    return Interpreter(Path(f"/opt/python/{python.folder}/bin/python3"), version, python.tag, headers=True)

@@ -120,7 +120,10 @@ def _take_program(source: Path, programs: Path) -> None:
 def _fetch(names: list[str], packages: Path, minor: str, platforms: list[str]) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     command += ["--only-binary=:all:", "--disable-pip-version-check", f"--target={packages}"]
-    command += [f"--python-version={minor}", "--implementation=cp"]
+    command += [
+        f"--python-version={minor}",
+        "--implementation=cp",
+    ]  # never one without the GIL: `steps_python`
     command += [f"--platform={platform}" for platform in platforms]
     pins = [f"{name}=={version(name)}" for name in names]
     answer = subprocess.run([*command, "--", *pins], check=False, capture_output=True, text=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 
+from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import majors_of, suffix_of
 from gpuforge.cuda.version import is_of, major_of
 from gpuforge.manifest import braces
@@ -36,6 +37,9 @@ OLDEST_PYTHON = "3.10"
 """The oldest Python that wheels are built and tested with: the oldest that pip supports.
 Source: Requires-Python of https://pypi.org/project/pip/26.3/"""
 
+_FREE_THREADED, _ABI3T = 13, 15
+"""The first minor versions of CPython with a free-threaded build (PEP 703) and with its stable ABI (PEP 803)."""
+
 
 def python(data: Raw) -> Iterator[Problem]:
     """Yield Python versions that do not fit `abi`, and those that are too old."""
@@ -43,23 +47,20 @@ def python(data: Raw) -> Iterator[Problem]:
     python, abi = package.get("python", []), package.get("abi")
     if "package" not in data or not isinstance(package, Mapping) or not isinstance(python, list):
         return
-    for index, version in enumerate(python if abi != "abi3" else []):
-        if isinstance(version, str) and re.fullmatch(r"3\.[0-9]", version):
-            yield Problem(
-                ("package", "python", index),
-                f"[package] python: {version} is older than {OLDEST_PYTHON}, the oldest that gpuforge builds for",
-                'remove it; abi = "abi3" can promise an older one',
-            )
+    stable = abi in {"abi3", "abi3t"}
+    for index, version in enumerate(python):
+        if isinstance(version, str) and re.fullmatch(r"3\.[0-9]{1,2}t?", version):
+            yield from _python_version(("package", "python", index), CPython.parse(version), abi)
     if abi is None and not python:
         yield Problem(
             ("package", "python") if "python" in package else ("package",),
             "[package] needs `python`: the versions to build wheels for",
             'write, for example, python = ["3.11", "3.12"], or set `abi` if one wheel serves all versions',
         )
-    if abi == "abi3" and len(python) != 1:
+    if stable and len(python) != 1:
         yield Problem(
             ("package", "python") if python else ("package", "abi"),
-            f'[package] abi = "abi3" needs exactly one Python version, but `python` has {len(python)}',
+            f'[package] abi = "{abi}" needs exactly one Python version, but `python` has {len(python)}',
             "keep the lowest version that the wheel supports; one wheel serves it and all later versions",
         )
     if abi == "none" and len(python) > 1:
@@ -67,6 +68,35 @@ def python(data: Raw) -> Iterator[Problem]:
             ("package", "python"),
             f'[package] abi = "none" takes at most one Python version, but `python` has {len(python)}',
             "one wheel serves all versions; keep the one that builds it, or remove `python`",
+        )
+
+
+def _python_version(at: KeyPath, python: CPython, abi: object) -> Iterator[Problem]:
+    """Yield what is wrong with one version: it is too old, has no free-threaded build, or not this stable ABI."""
+    if abi != "abi3" and python < CPython.parse(OLDEST_PYTHON):
+        yield Problem(
+            at,
+            f"[package] python: {python} is older than {OLDEST_PYTHON}, the oldest that gpuforge builds for",
+            'remove it; abi = "abi3" can promise an older one',
+        )
+    elif python.threads and (abi == "abi3" or python.minor < _FREE_THREADED):
+        yield Problem(
+            at,
+            '[package] python: no free-threaded Python loads a module for "abi3"'
+            if abi == "abi3"
+            else f"[package] python: CPython {python.number} has no free-threaded build",
+            f'write "{python.number}"'
+            + (
+                '; abi = "abi3t" is for both, from Python 3.15 on'
+                if abi == "abi3"
+                else "; 3.13t is the first"
+            ),
+        )
+    elif abi == "abi3t" and python.minor < _ABI3T:
+        yield Problem(
+            at,
+            f'[package] abi = "abi3t" is for CPython 3.{_ABI3T} and newer, but `python` has {python}',
+            f'write python = ["3.{_ABI3T}"], or make one wheel for each free-threaded version ("3.14t")',
         )
 
 

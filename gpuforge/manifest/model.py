@@ -119,12 +119,13 @@ class Package(Table):
     )
     """Python versions to build wheels for, one wheel each; `3.10` is the oldest. With `abi = "abi3"`, give exactly one:
     the lowest version that the wheel supports, which may be older than 3.10. With `abi = "none"`, give at most one: the
-    oldest version that may build the wheel. A build looks for `python3.N`, with its headers, on PATH, in `/opt/python`
+    oldest version that may build the wheel. `3.14t` is the free-threaded build of 3.14, whose wheel's test fails if an
+    import turns the GIL on. A build looks for `python3.N`, with its headers, on PATH, in `/opt/python`
     and among the versions of pyenv and uv (`uv python install 3.14`); in a container, in the image. If one is missing,
     the other cells are built and the exit status is 3; `--allow-missing` makes it 0."""
-    abi: Literal["abi3", "none"] | None = Field(default=None, examples=["abi3"])
-    """Set this if one wheel serves many Python versions: `abi3` for extensions of the limited API, `none` for wheels
-    without extension modules."""
+    abi: Literal["abi3", "abi3t", "none"] | None = Field(default=None, examples=["abi3"])
+    """Set this if one wheel serves many Python versions: `abi3` for extensions of the limited API, `abi3t` if it serves
+    free-threaded Pythons, too (from 3.15 on; tag `cp315-abi3.abi3t`), `none` for wheels without extension modules."""
     import_: forms.ImportName = Field(
         default_factory=lambda seen: str(seen.get("name", "")).replace("-", "_"),
         alias="import",

@@ -196,7 +196,7 @@ def _tag(python: str, abi: str | None) -> str:
     if abi == "none":
         return "py3"
     tag = CPython.parse(python).tag
-    return f"{tag}-abi3" if abi == "abi3" else tag
+    return f"{tag}-{abi}" if abi else tag
 
 
 def _check_cuda(file: ManifestFile, cuda: Sequence[str]) -> None:
@@ -214,7 +214,7 @@ def _check_python(file: ManifestFile, python: Sequence[str]) -> None:
     package = file.manifest.package
     if package.abi == "none":
         return  # one wheel serves every Python: any choice is that wheel
-    if package.abi == "abi3":
+    if package.abi:
         floor = CPython.parse(package.python[0])
         for requested in python:
             if _parsed(requested) < floor:

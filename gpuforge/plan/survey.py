@@ -6,8 +6,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from packaging.version import Version
-
+from gpuforge.cpython import CPython
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.checks import OLDEST_PYTHON
@@ -247,4 +246,4 @@ def _oldest(manifest: Manifest, python: str) -> str:
     package = manifest.package
     if package.abi == "none":
         return package.python[0] if package.python else "3.11"
-    return max(python, OLDEST_PYTHON, key=Version)
+    return max(python, OLDEST_PYTHON, key=CPython.parse)

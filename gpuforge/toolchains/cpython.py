@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ print(json.dumps({
 
 
 class Interpreter(NamedTuple):
-    """A CPython that runs: its path, full version ("3.11.7") and ABI ("cpython-311-x86_64-linux-gnu")."""
+    """A CPython that runs: its path, full version ("3.11.7") and ABI ("cpython-314t-x86_64-linux-gnu")."""
 
     path: Path
     version: str
@@ -45,12 +46,18 @@ class Interpreter(NamedTuple):
     @property
     def cpython(self) -> CPython:
         """The version that it builds wheels for."""
-        return CPython.parse(self.version)
+        threads = "t" if re.match(r"cp(?:ython-)?3[0-9]+t", self.abi) else ""
+        return CPython.parse(self.version)._replace(threads=threads)
 
     @property
     def minor(self) -> str:
         """That version as text: "3.11"."""
         return str(self.cpython)
+
+    @property
+    def title(self) -> str:
+        """Its full version for messages: "3.11.7", "3.14.2t"."""
+        return f"{self.version}{self.cpython.threads}"
 
     @property
     def identity(self) -> str:
@@ -76,7 +83,7 @@ def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = 
             without_headers = without_headers or found
     if without_headers:
         raise MissingError.of(
-            f"CPython {without_headers.version} ({without_headers.path}) has no Python.h",
+            f"CPython {without_headers.title} ({without_headers.path}) has no Python.h",
             hint=f"install its headers (Debian: apt-get install python{minor}-dev)",
         )
     raise MissingError.of(
@@ -131,10 +138,10 @@ def _candidates(minor: str, search: Sequence[Path] | None) -> Iterator[Path]:
         folder for folder in search if folder != pyenv / "shims"
     ]  # slow scripts; what they start comes below
     yield from (path for folder in search if os.access(path := folder / f"python{minor}", os.X_OK))
-    tag = CPython.parse(minor).tag
-    yield from sorted(Path("/opt/python").glob(f"{tag}-{tag}/bin/python3"))
-    yield from sorted(pyenv.glob(f"versions/{minor}.*/bin/python{minor}"), reverse=True)
-    yield from sorted(_of_uv().glob(f"cpython-{minor}.*/bin/python{minor}"), reverse=True)
+    version = CPython.parse(minor)
+    yield from sorted(Path("/opt/python").glob(f"{version.folder}/bin/python3"))
+    yield from sorted(pyenv.glob(f"versions/{version.number}.*/bin/python{minor}"), reverse=True)
+    yield from sorted(_of_uv().glob(f"cpython-{version.number}.*/bin/python{minor}"), reverse=True)
 
 
 def _of_uv() -> Path:

@@ -89,7 +89,7 @@ class Inventory(NamedTuple):
         for _, facts in reported["pythons"]:
             python = read(facts)
             if python is not None:
-                found.setdefault(python.version, python)
+                found.setdefault(f"{python.version} {python.cpython.threads}", python)
         return cls(
             name,
             reported["machine"],
@@ -115,7 +115,7 @@ class Inventory(NamedTuple):
             for found in self.interpreters:
                 if found.headers >= headers and found.minor == version:
                     return found
-        having = ", ".join(i.version for i in self.interpreters) or "none"
+        having = ", ".join(i.title for i in self.interpreters) or "none"
         raise MissingError.of(
             f"no CPython {minor} in image {self.name}; it has {having}",
             hint="choose another with --python, or name another image with --image or in [wheel] image",
@@ -126,12 +126,12 @@ class Inventory(NamedTuple):
 
         Raises MissingError if there is none.
         """
-        fitting = [i for i in self.interpreters if i.cpython >= OLDEST]
+        fitting = [i for i in self.interpreters if i.cpython >= OLDEST and not i.cpython.threads]
         if not fitting:
-            having = ", ".join(i.version for i in self.interpreters) or "none"
+            having = ", ".join(i.title for i in self.interpreters) or "none"
             raise MissingError.of(
                 f"image {self.name} has no CPython {OLDEST} or newer, which gpuforge's own steps need; it has {having}",
-                hint=f"put one into /opt/python/{OLDEST.tag}-{OLDEST.tag}, as manylinux images do",
+                hint=f"put one into /opt/python/{OLDEST.folder}, as manylinux images do",
             )
         return min(fitting, key=lambda i: i.cpython)
 

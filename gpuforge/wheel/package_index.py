@@ -21,6 +21,7 @@ import requests
 from packaging.pylock import Pylock, PylockValidationError
 from uv import find_uv_bin
 
+from gpuforge.cpython import CPython
 from gpuforge.errors import ActionError, MissingError
 
 DEFAULT_INDEX = "https://pypi.org/simple/"
@@ -176,7 +177,8 @@ def choose(requirements: Sequence[str], where: For) -> list[Chosen]:
         requirements_file.write_text("".join(f"{line}\n" for line in requirements))
         if where.installed:
             lock.write_text(_preferred(where.installed))
-        options = [f"--python-version={where.python}", f"--python-platform={where.machine}-{_PLATFORM}"]
+        version = CPython.parse(where.python).number  # uv has no word for a free-threaded one
+        options = [f"--python-version={version}", f"--python-platform={where.machine}-{_PLATFORM}"]
         options += ["--format=pylock.toml", f"--output-file={lock}", *(["--no-deps"] if where.alone else [])]
         names = ", ".join(line.partition(" @ ")[0] for line in requirements)
         answer = compile_requirements(requirements_file, options, names)

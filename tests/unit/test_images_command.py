@@ -47,6 +47,7 @@ def test_the_list_shows_what_each_image_is_for_and_which_are_here() -> None:
         "2.41",
         "3.11",
         "3.13",
+        "3.13t",
         "no",
         reference("trixie-test"),
     ]

@@ -36,6 +36,7 @@ BEYOND_A_SCHEMA = {
     "c_header",
     "constraints",
     "duplicate_key",
+    "free_threaded",
     "kernels_wheels",
     "linkage",
     "placeholders",
@@ -112,8 +113,8 @@ def test_the_examples_alternatives(tmp_path: Path) -> None:
     ]
     assert {type(source) for source in sources} == {PathSource, GitSource}
     for abi in re.findall(r"^# (abi = \S+)", text, re.MULTILINE):
-        one = re.sub(r"^python = .*$", f'python = ["3.11"]\n{abi}', text, flags=re.MULTILINE)
-        assert loaded(one, tmp_path).manifest.package.abi in {"abi3", "none"}
+        one = re.sub(r"^python = .*$", f'python = ["3.15"]\n{abi}', text, flags=re.MULTILINE)
+        assert loaded(one, tmp_path).manifest.package.abi in {"abi3", "abi3t", "none"}
 
 
 def test_the_recipes_load() -> None:

@@ -20,9 +20,9 @@ from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.inventory import SCRIPT, Inventory, question
 
 
-def install(path: Path, version: str, *, headers: bool = True) -> Path:
+def install(path: Path, version: str, *, headers: bool = True, abi: str = "") -> Path:
     """Write a program that answers as an interpreter of this version."""
-    facts = {"implementation": "CPython", "version": version, "abi": "", "executable": str(path)}
+    facts = {"implementation": "CPython", "version": version, "abi": abi, "executable": str(path)}
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\necho '{json.dumps({**facts, 'headers': headers, 'zlib': '1.3'})}'\n")
     path.chmod(0o755)
@@ -45,6 +45,20 @@ def test_pythons_that_a_tool_keeps_for_itself_are_found(
     assert cpython.find("3.41").path == path
     with pytest.raises(MissingError, match=r"no CPython 3\.42 on this machine"):
         cpython.find("3.42")
+
+
+def test_a_free_threaded_python_is_another_than_the_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    free = tmp_path / "cpython-3.41.2+freethreaded-linux-x86_64-gnu/bin"
+    for path in (free / "python3.41t", tmp_path / "cpython-3.41.2-free/bin/python3.41"):
+        install(path, "3.41.2", abi="cpython-341t-x86_64-linux-gnu")
+    assert (found := cpython.find("3.41t")).path == free / "python3.41t"
+    assert (found.minor, found.cpython.tag) == ("3.41t", "cp341t")
+    with pytest.raises(MissingError, match=r"no CPython 3\.41 on this machine"):
+        cpython.find("3.41")
 
 
 def test_the_slow_scripts_that_pyenv_has_on_path_are_not_started(
@@ -126,11 +140,13 @@ GXX = "g++{0} (Debian {1}-14) {1}\nCopyright (C) 2022 Free Software Foundation, 
 NVCC = "nvcc: NVIDIA (R)\nCuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4.r12.4/compiler.1\n"
 
 
-def python(version: str, path: str, *, headers: bool = True, implementation: str = "CPython") -> list[object]:
+def python(
+    version: str, path: str, *, headers: bool = True, implementation: str = "CPython", abi: str = "cpython"
+) -> list[object]:
     facts = {
         "version": version,
         "implementation": implementation,
-        "abi": "cpython",
+        "abi": abi,
         "executable": path,
         "zlib": "1.2.13",
         "headers": headers,
@@ -199,7 +215,11 @@ def test_an_interpreter_needs_its_headers() -> None:
 def test_steps_run_with_the_oldest_python_that_gpuforge_supports() -> None:
     assert image().steps_python().version == "3.11.2"
     old = image(
-        pythons=[python("3.9.2", "/usr/bin/python3"), python("3.11.0", "/pypy", implementation="PyPy")]
+        pythons=[
+            python("3.9.2", "/usr/bin/python3"),
+            python("3.11.0", "/pypy", implementation="PyPy"),
+            python("3.14.0", "/opt/python/cp314-cp314t/bin/python3", abi="cpython-314t-x86_64-linux-gnu"),
+        ]
     )
     with pytest.raises(MissingError, match=r"image bookworm has no CPython 3\.11 or newer"):
         old.steps_python()

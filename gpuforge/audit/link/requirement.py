@@ -12,7 +12,7 @@ from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit.model import WheelFacts
-from gpuforge.cpython import CPython
+from gpuforge.cpython import STABLE_ABIS, CPython
 from gpuforge.requirements import parse_requirement
 from gpuforge.wheel import metadata
 
@@ -100,7 +100,7 @@ def pythons(tags: tuple[Tag, ...], requires: str) -> frozenset[str]:
     for tag in tags:
         if match := re.fullmatch(r"(cp|py)3(\d*)", tag.interpreter):
             first = int(match[2] or 0)
-            alone = match[1] == "cp" and tag.abi != "abi3"
+            alone = match[1] == "cp" and tag.abi not in STABLE_ABIS
             minors.update((first,) if alone else range(first, _LAST + 1))
     found = [f"3.{minor}.{patch}" for minor in minors for patch in (0, 99)]
     try:

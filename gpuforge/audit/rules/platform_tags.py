@@ -18,7 +18,7 @@ from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.rule import Text, each_wheel, rule
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cpython import CPython
+from gpuforge.cpython import STABLE_ABIS, CPython
 from gpuforge.cuda import sonames
 from gpuforge.wheel.filename import LinuxTag
 
@@ -387,7 +387,7 @@ def _by_promise(tag: Tag | str) -> object:
 
 
 _MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
-_HELPER = r"\.abi3\.so(\.|$)"
+_HELPER = r"\.abi3t?\.so(\.|$)"
 
 
 @rule(
@@ -402,11 +402,12 @@ def python_abi(graph: LinkGraph) -> Iterator[Finding]:
     """Compare modules with the tags: by the version in their file name, and by the symbols that they use."""
     for wheel in graph.wheels:
         tags = [(CPython.of_tag(tag.interpreter), tag) for tag in wheel.file_tags]
-        abi3 = [python for python, tag in tags if tag.abi == "abi3" and python]
+        abi3 = [python for python, tag in tags if tag.abi in STABLE_ABIS and python]
         anything = any(tag.abi == "none" and tag.interpreter in {"py2", "py3"} for _, tag in tags)
         # cp312-none is for CPython 3.12 only, like cp312-cp312: later ones accept older tags only with abi3
         alone = (python if tag.abi == "none" else CPython.of_tag(tag.abi) for python, tag in tags)
         yield from _by_name(wheel, {each for each in alone if each}, promises_many=bool(abi3) or anything)
+        yield from _free_threaded(wheel)
         if abi3 or anything:
             for found in wheel.linked:
                 helped = any(re.search(_HELPER, e.needed) for e in graph.from_object(found))
@@ -451,6 +452,25 @@ def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) 
         )
 
 
+def _free_threaded(wheel: WheelFacts) -> Iterator[Finding]:
+    """Judge modules of the stable ABI with the GIL in a wheel whose tags promise Pythons without it (PEP 803)."""
+    abis = {tag.abi for tag in wheel.file_tags}
+    promised = sorted(abi for abi in abis if abi == "abi3t" or ((one := CPython.of_tag(abi)) and one.threads))
+    for module in wheel.linked if promised else ():
+        name = module.file.removesuffix(".abi3.so")
+        own = any(file.startswith((f"{name}.cpython-3", f"{name}.abi3t.so")) for file in wheel.members)
+        if name != module.file and module.is_python_module and not own:
+            yield _finding(
+                wheel,
+                Subject(file=module.file, item=f"not for {promised[0]}"),
+                "error",
+                (),
+                "Modules for the stable ABI with the GIL are in a wheel for free-threaded Pythons.",
+                "From 3.15 on the import fails with ModuleNotFoundError. 3.13t and 3.14t load the module, whose "
+                "objects are laid out differently, and crash.",
+            )
+
+
 def _by_symbols(
     wheel: WheelFacts, binary: ElfObject, floor: CPython | None, *, helped: bool
 ) -> Iterator[Finding]:
@@ -458,7 +478,7 @@ def _by_symbols(
 
     A library that is for the stable ABI itself may define them: libshiboken6.abi3.so does for PySide6.
     """
-    if not binary.name.endswith(".abi3.so") and (
+    if not binary.name.endswith((".abi3.so", ".abi3t.so")) and (
         re.fullmatch(_MODULE, binary.name) or not binary.is_python_module
     ):
         return

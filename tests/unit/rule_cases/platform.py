@@ -102,6 +102,16 @@ CASES = {
         "GF504",
         {"demo/ext.abi3.so": module("PyBuffer_Release")}, {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
+    "a module with the GIL in a wheel without it": Case(
+        "GF504", {"demo/ext.abi3.so": module("PyLong_Type")},
+        {"demo/ext.abi3.so": module("PyLong_Type"), "demo/ext.cpython-314t-x86_64-linux-gnu.so": module()},
+        name="demo-1.0-cp314-cp314t-manylinux_2_17_x86_64.whl",
+    ),
+    "a module that both stable ABIs promise": Case(
+        "GF504",
+        {"demo/ext.abi3.so": module("PyLong_Type")}, {"demo/ext.abi3t.so": module("PyLong_Type")},
+        name="demo-1.0-cp315-abi3.abi3t-manylinux_2_17_x86_64.whl",
+    ),
     "packed relocations without their version": Case(
         "GF501", {"demo/ext.so": elf(versions=GLIBC, dynamic=[(36, 0x100)])},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.2.5", "GLIBC_ABI_DT_RELR"]}, dynamic=[(36, 0x100)])},
