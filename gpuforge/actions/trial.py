@@ -164,7 +164,8 @@ class TryWheel(Step[P]):
     cuda: str = ""  # the CUDA version that it is for: its extra is tried, too
     package: str  # the import package
     imports: tuple[str, ...] = ()  # further modules to import
-    stub: bool = True  # import them with a stub of the driver
+    drivers: tuple[str, ...] = ()  # drivers' libraries that have a stand-in for all imports and the command
+    stub: bool = True  # import them with stand-ins for all drivers' libraries
     requires: tuple[str, ...] = ()  # what the command needs beside the wheel
     command: tuple[str, ...] = ()  # words, in which {project} is filled in
 
@@ -223,6 +224,7 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         cuda=cell.toolkit,
         package=manifest.package.import_,
         imports=test.imports,
+        drivers=test.drivers,
         stub=not context.gpu,
         requires=test.requires,
         command=test.command,

@@ -21,7 +21,7 @@ from gpuforge.actions.machine_cuda import NONE, LoadWatch, MachineCuda, library_
 from gpuforge.actions.trial_result import CommandResult, Cuda, Install, TrialResult
 from gpuforge.actions.venv import check, create, require
 from gpuforge.binary.elf import linked_file
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.manifest import braces
 from gpuforge.requirements import Release
@@ -64,9 +64,9 @@ def proved(step: TryWheel[Path], at: Workdir) -> TrialResult:
     found, watch = tried(step, at.scratch, wheel, at.scratch / "env", extras, machine)
     python = at.scratch / "env" / "bin" / "python"
     if step.imports:
-        (site,) = python.parent.parent.glob("lib/python3*/site-packages")
-        driver = absent_driver(site, at.scratch / "driver") if step.stub else None
-        also_imported(step.imports, python, nowhere, driver)
+        also_imported(
+            step.imports, python, nowhere, stand_in(step, python, at.scratch / "driver", every=True)
+        )
     with_command: tuple[Release, ...] = ()
     ran = None
     if command := step.command:
@@ -76,6 +76,7 @@ def proved(step: TryWheel[Path], at: Workdir) -> TrialResult:
             require(python, [as_requirement(wheel, extras), *step.requires], step.found)
             with_command = packages(python)
             print(f"the command runs with: {', '.join(map(str, with_command))}", flush=True)
+            stand_in(step, python, python.parent.parent / "driver")
         check(python)
         ran = tested(command, python, step.tests or nowhere, step.project, step.package)
         watch.judged(f"`{ran.command_line}`")
@@ -98,6 +99,8 @@ def tried(
     """
     python = create(step.python, folder)
     version, there = installed(wheel, python, step.found, extras)
+    if driver := stand_in(step, python, folder / "driver"):
+        os.environ["LD_LIBRARY_PATH"] = str(driver)  # of all that is imported and run from here on
     watch = watch_loading(python, folder / "loaded", step.toolkit)
     done = imported(step.package, python, scratch / "nowhere", machine, optional=optional)
     lacks, cuda = done.lacks, None
@@ -189,7 +192,7 @@ def imported(
 
 
 def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Path | None) -> None:
-    """Import further modules, each in its own process; `driver` is a folder with a stub of the driver's library."""
+    """Import further modules, each in its own process; `driver` is a folder with stand-ins for drivers' libraries."""
     environ = {**os.environ, **({"LD_LIBRARY_PATH": str(driver)} if driver else {})}
     for module in modules:
         ran = run([str(python), "-I", "-c", _import(module)], folder, environ)
@@ -198,7 +201,7 @@ def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Pa
             raise ActionError.of(
                 failure(f"import {module}", ran.status, line), hint=import_hint(module, line)
             )
-        print(f"import {module}: it loads{' with a stub of the driver' if driver else ''}", flush=True)
+        print(f"import {module}: it loads{' with stand-ins for drivers' if driver else ''}", flush=True)
 
 
 def _import(module: str) -> str:
@@ -233,6 +236,11 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
             "freethreading_compatible in Cython, py::mod_gil_not_used in pybind11), or take the Python out of `python`"
         )
     absent = _absent(line)
+    if driver := stub_library.drivers().get(sonames.unversioned(absent)):
+        return (
+            f"that library comes with a driver or its loader: if users have it, `[test] drivers = "
+            f'["{driver.library}"]` tests the wheel with one that finds no device'
+        )
     if libraries.is_toolkit_file(absent):
         here = machine.has(absent)
         return library_advice(absent) + (f"; the test hides the one of this machine, {here}" if here else "")
@@ -247,26 +255,33 @@ def _absent(line: str) -> str:
     return found[1].rpartition("/")[2] if found else ""
 
 
-def absent_driver(site: Path, folder: Path) -> Path:
-    """Write a stub of the driver into `folder`, with its functions that the libraries below `site` use.
+def stand_in(step: TryWheel[Path], python: Path, folder: Path, *, every: bool = False) -> Path | None:
+    """Write stand-ins for drivers' libraries into `folder`, with the functions that installed libraries use.
 
-    Modules that link with the driver can then be loaded, and find no device. That these functions exist was checked
-    when the build linked with the toolkit's stub.
+    They are those of `[test] drivers` or, with `every`, of all drivers. Modules that link with a driver can then be
+    loaded, and find no device. That these functions exist was checked when the build linked with the real library or a
+    stub. Returns None if the tests see this machine's GPUs, or nothing is asked for.
     """
-    names: set[str] = set()
+    known = stub_library.drivers().items()
+    wanted = {name: each for name, each in known if every or each.library in step.drivers}
+    if not wanted or not step.stub:
+        return None
+    functions: dict[str, set[str]] = {}
+    (site,) = python.parent.parent.glob("lib/python3*/site-packages")
     for path in sorted(site.rglob("*.so*")):
         try:
             found = linked_file.read(path) if path.is_file() else None
         except (MalformedError, OSError):
             continue
-        if found and stub_library.SONAME in found.needed:
-            names |= {name for name in found.undefined if re.fullmatch(r"cu[A-Z]\w*", name)}
-    folder.mkdir()
-    library = folder / stub_library.SONAME
-    stub_library.write(
-        library, stub_library.SONAME, sorted(names), platform.machine(), stub_library.NO_DEVICE
-    )
-    print(f"the driver is a stub with {len(names)} functions", flush=True)
+        for soname in found.needed if found else ():
+            if found and (driver := wanted.get(sonames.unversioned(soname))):
+                names = (name for name in found.undefined if re.fullmatch(driver.names, name))
+                functions.setdefault(soname, set()).update(names)
+    folder.mkdir(exist_ok=True)
+    for soname, used in functions.items():
+        answer = wanted[sonames.unversioned(soname)].no_device
+        stub_library.write(folder / soname, soname, sorted(used), platform.machine(), answer)
+        print(f"{soname} is a stand-in with {len(used)} functions", flush=True)
     return folder
 
 

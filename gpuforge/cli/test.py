@@ -32,7 +32,8 @@ class _Tests:
     """What is done with each wheel: the fields of `TryWheel` that its command line or its manifest gives."""
 
     package: str | None  # the import package; None: that of the wheel
-    imports: tuple[str, ...]
+    imports: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
     extras: tuple[str, ...]
     requires: tuple[str, ...]
     command: tuple[str, ...]
@@ -92,7 +93,7 @@ def command(
     """
     wheels, words = _split(arguments)
     named = tuple(map(str, beside))
-    tests = _Tests(imports=(), requires=named, command=words, beside=bool(named), **rest)
+    tests = _Tests(requires=named, command=words, beside=bool(named), **rest)
     from gpuforge.containers.container import gpus
 
     if manifest:
@@ -142,6 +143,7 @@ def _of_manifest(file: ManifestFile, given: _Tests) -> _Tests:
     return _Tests(
         package=given.package or file.manifest.package.import_,
         imports=test.imports,
+        drivers=test.drivers,
         extras=given.extras or tuple(test.extras),
         requires=(*test.requires, *given.requires),
         command=given.command or test.command,
@@ -195,6 +197,7 @@ def _test(
         cuda=cuda,
         package=package,
         imports=tests.imports,
+        drivers=tests.drivers,
         stub=not gpu,
         requires=tests.requires,
         command=tests.command or beside,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 Linkage = Literal["pip", "bundle", "system", "static"]
+DriverLibrary = Literal["cuda", "nvidia-ml", "OpenCL", "amdhip64", "ze_loader"]  # toolkits/data/drivers.toml
 Requires = Literal["always", "extra"]  # with linkage "pip"
 Provider = Literal["image", "pypi", "system", "debian", "redist"]
 ABOUT_PROVIDER: Mapping[Provider, str] = {

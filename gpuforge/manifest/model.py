@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from gpuforge.cuda.choices import ABOUT_PROVIDER, Linkage, Provider, Requires
+from gpuforge.cuda.choices import ABOUT_PROVIDER, DriverLibrary, Linkage, Provider, Requires
 from gpuforge.cuda.targets import Target, targets
 from gpuforge.manifest import forms
 from gpuforge.manifest.forms import CommonOrMany, CompilerName, Distinct, OneOrMany, wrong
@@ -616,8 +616,13 @@ class Test(Table):
     imports: Annotated[tuple[forms.ImportName, ...], Distinct] = Field(
         default=(), examples=[["pycuda.driver"]]
     )
-    """Modules to import after the package, each in a process of its own. Without `--gpu`, `libcuda.so.1` is then a stub
-    whose functions return `CUDA_ERROR_NO_DEVICE`, so that modules which link with the driver can be loaded."""
+    """Modules to import after the package, each in a process of its own. Without `--gpu`, libraries of
+    drivers are then stand-ins whose functions report that there is no device, so that modules which link with a driver
+    can be loaded."""
+    drivers: Annotated[tuple[DriverLibrary, ...], Distinct] = Field(default=(), examples=[["OpenCL"]])
+    """Drivers' libraries that users have, and that the package needs already for its import: the whole test has
+    stand-ins for them, whose functions report that there is no device. Without this, the import must work on a machine
+    that has no driver. `--gpu` uses the machine's own."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["pytest"]])
     """Further packages for the command, as wheels. They are installed after the wheel was imported without them."""
     sources: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["tests"]])

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuforge.datafile import load, rows
 from gpuforge.errors import UsageError
 
 _PAGE = 0x10000  # the largest of both machines
 _HEADER, _SEGMENT, _SECTION, _SYMBOL = 64, 56, 64, 24  # bytes of one entry
 _SEGMENTS = 4
-_MACHINES: dict[str, tuple[int, Callable[[int], bytes]]] = {
-    "x86_64": (62, lambda answer: b"\xb8" + struct.pack("<I", answer) + b"\xc3"),  # mov eax, answer; ret
+_MACHINES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "x86_64": (62, lambda answer: b"\xb8" + answer + b"\xc3"),  # mov eax, answer; ret
     "aarch64": (
         183,
-        lambda answer: struct.pack("<II", 0x52800000 | answer << 5, 0xD65F03C0),
-    ),  # mov w0, …; ret
+        lambda answer: struct.pack("<II", 0x18000040, 0xD65F03C0) + answer,
+    ),  # ldr w0, [the word behind the two instructions]; ret
 }
 
 
@@ -39,7 +41,7 @@ class _Section(NamedTuple):
 
 
 def write(path: Path, soname: str, functions: Sequence[str], machine: str, answer: int) -> None:
-    """Write a library with this SONAME, whose functions all return `answer` (below 65536).
+    """Write a library with this SONAME, whose functions all return `answer` (32 bits).
 
     The same arguments give the same bytes. Raises UsageError for a machine other than x86_64 and aarch64.
     """
@@ -50,7 +52,7 @@ def write(path: Path, soname: str, functions: Sequence[str], machine: str, answe
     number, code = _MACHINES[machine]
     names = sorted(set(functions))
     strings, places = _strings([soname, *names])
-    text = code(answer)
+    text = code(struct.pack("<I", answer & 0xFFFFFFFF))
     start = _HEADER + _SEGMENTS * _SEGMENT
     symbols_at = start + len(hashed := _hashed(names))
     strings_at = symbols_at + _SYMBOL * (len(names) + 1)
@@ -138,6 +140,21 @@ def _hashed(names: Sequence[str]) -> bytes:
 
 def _aligned(offset: int) -> int:
     return offset + -offset % 8
+
+
+class Driver(NamedTuple):
+    """A library that only a machine with a driver has: see `data/drivers.toml`."""
+
+    library: str  # as in a manifest's `needs`: "OpenCL"
+    names: str  # a regular expression for its functions
+    no_device: int  # what they return without a device
+
+
+@cache
+def drivers() -> Mapping[str, Driver]:
+    """Return the drivers' libraries by their names without a version: "libOpenCL.so"."""
+    found = rows(Driver, load(__file__, "drivers.toml")["driver"])
+    return {f"lib{each.library}.so": each for each in found}
 
 
 SONAME = "libcuda.so.1"

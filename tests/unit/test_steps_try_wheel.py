@@ -308,24 +308,37 @@ def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench: Bench) 
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
-def test_modules_that_link_with_the_driver_are_imported_with_a_stub(bench: Bench) -> None:
-    path = wheel(bench.root / "made", "demo", "")
-    source, stub = bench.root / "driver.c", bench.root / "libcuda.so.1"
+@pytest.mark.parametrize(
+    ("soname", "names", "answer", "wanted", "code"),
+    [
+        ("libcuda.so.1", ["cuInit", "cuGone"], 100, {"imports": ["demo.driver"]}, ""),
+        ("libOpenCL.so.1", ["clInit", "clGone"], -1001, {"drivers": ["OpenCL"]}, "from . import driver"),
+    ],
+)
+def test_modules_that_link_with_a_driver_are_imported_with_a_stand_in(
+    bench: Bench, soname: str, names: list[str], answer: int, wanted: dict[str, list[str]], code: str
+) -> None:
+    path = wheel(bench.root / "made", "demo", code)
+    source, stub = bench.root / "driver.c", bench.root / soname
     source.write_text(
-        "#include <Python.h>\nint cuInit(unsigned int); int cuGone(void);\n"
+        f"#include <Python.h>\nint {names[0]}(unsigned int); int {names[1]}(void);\n"
         'static PyModuleDef module = {PyModuleDef_HEAD_INIT, "driver"};\n'
-        "PyMODINIT_FUNC PyInit_driver(void) { if (cuInit(0) != 100 || cuGone() != 100) __builtin_abort();\n"
+        "PyMODINIT_FUNC PyInit_driver(void) {\n"
+        f" if ({names[0]}(0) != {answer} || {names[1]}() != {answer}) __builtin_abort();\n"
         " return PyModule_Create(&module); }\n"
     )
-    stub_library.write(stub, "libcuda.so.1", ["cuInit", "cuGone"], platform.machine(), 0)
+    stub_library.write(stub, soname, names, platform.machine(), 0)
     module = bench.root / f"driver{sysconfig.get_config_var('EXT_SUFFIX')}"
     include = f"-I{sysconfig.get_path('include')}"
     subprocess.run(["gcc", "-shared", "-fPIC", include, "-o", module, source, stub], check=True)
     with zipfile.ZipFile(path, "a") as archive:
         archive.write(module, f"demo/{module.name}")
-    done = bench.test(path, imports=["demo.driver"])
+    done = bench.test(path, **wanted, command=["python", "-c", "import demo" if code else ""])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert bench.result().imports == ("demo.driver",)
-    assert "the driver is a stub with 2 functions" in done.stdout
+    assert f"{soname} is a stand-in with 2 functions" in done.stdout
     shutil.rmtree(bench.root / "work")
-    assert "No module named 'demo.gone'" in error_of(bench.test(path, imports=["demo.gone"]))
+    if not code:
+        assert bench.result().imports == ("demo.driver",)
+        assert "No module named 'demo.gone'" in error_of(bench.test(path, imports=["demo.gone"]))
+    line = f"ImportError: {soname}: cannot open shared object file: No such file or directory"
+    assert ("`[test] drivers" in trial_runs.import_hint("demo", line)) == bool(code)

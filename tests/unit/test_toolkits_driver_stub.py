@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import platform
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from gpuforge.binary.elf import linked_file
+from gpuforge.cuda.choices import DriverLibrary
 from gpuforge.errors import UsageError
 from gpuforge.toolkits import stub_library
 
@@ -78,3 +80,7 @@ def test_the_same_functions_give_the_same_bytes(tmp_path: Path) -> None:
 def test_a_machine_that_is_not_known(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no stub of libx\.so\.1 for machine 'riscv64'"):
         stub_library.write(tmp_path / "x", "libx.so.1", [], "riscv64", 7)
+
+
+def test_the_manifest_names_the_drivers_of_the_table() -> None:
+    assert {each.library for each in stub_library.drivers().values()} == {*get_args(DriverLibrary)}
