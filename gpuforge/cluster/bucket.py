@@ -11,7 +11,7 @@ from typing import Any
 
 import fsspec
 
-from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, ObjectsError, hidden
+from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, Objects, ObjectsError, hidden
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError
 
@@ -24,7 +24,7 @@ _HINTS = {
 }
 
 
-class RemoteObjects:
+class RemoteObjects(Objects):
     """Objects below a URL. The library finds credentials by itself: its variables, files, the machine's role."""
 
     def __init__(self, url: str) -> None:
@@ -82,10 +82,6 @@ class RemoteObjects:
             # Some servers list an empty folder, which s3fs then reports as an object.
             made = (each for each in made if each.name.startswith(below) and not each.name.endswith("/"))
             return sorted(made, key=lambda each: each.name)
-
-    def names(self, folder: str) -> list[str]:
-        """Return the names of all objects below a folder, in order."""
-        return [each.name for each in self.find(folder)]
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is there."""

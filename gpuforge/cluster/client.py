@@ -8,23 +8,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from gpuforge.cluster import abilities
 from gpuforge.cluster.abilities import Abilities, Ability, refused, unable
-from gpuforge.cluster.board import Board, End, Job, Pulse, Run, new_name
+from gpuforge.cluster.board import Board, Job, JobEnd, Run, new_name
 from gpuforge.cluster.inputs import Sender
 from gpuforge.cluster.objects import Objects, ObjectsError
 from gpuforge.cluster.worker import SharedPlaces
-from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.execute.work import Work
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.site import ContainerImage
 
 ATTEMPTS = 4  # lost workers after which an action has failed
-_LEASE_S = 5.0  # seconds between two signs of life for the workers
-_ABANDONED_S = 3600.0  # seconds after which the next run removes the objects of a dead one
+_ABANDONED_S = 7 * 86400.0  # seconds after which the next run removes the objects of one that was killed
 _WORKERS_S = 2.0  # seconds until the list of workers is read again
 
 
@@ -48,7 +47,6 @@ class RemoteWorkers:
         self._sender = Sender(at.store)
         self._stop = threading.Event()
         self._stops: dict[str, threading.Event] = {}  # by action that is being done
-        self._now = threading.Event()
         self._guard = threading.Lock()
         # by action that a worker has: what it needs; by what is needed: how many of the workers seen can do it
         self._rooms: dict[str, frozenset[tuple[Ability, float]]] = {}
@@ -57,27 +55,14 @@ class RemoteWorkers:
         self._seen_at = -_WORKERS_S
 
     @contextmanager
-    def living(self) -> Iterator[RemoteWorkers]:
-        """Write signs of life for the workers during a `with`, and remove all objects of the run at its end."""
-        over = threading.Event()
-        name = f"runs/{self._run.id}/client"
-
-        def show() -> None:
-            count = 0
-            while not over.wait(_LEASE_S if count else 0):
-                count += 1
-                with suppress(ObjectsError):  # workers wait as long as the lease lasts
-                    self._at.objects.put(name, str(count).encode())
-
-        self._at.objects.put(name, b"0")
+    def begun(self) -> Iterator[RemoteWorkers]:
+        """Let the workers see the run during a `with`, and remove all of its objects at its end."""
+        name = f"runs/{self._run.id}/begun"
+        self._at.objects.put(name, b"")
         sweep(self._at.objects, name)
-        thread = threading.Thread(target=show, name="lease", daemon=True)
-        thread.start()
         try:
             yield self
         finally:
-            over.set()
-            thread.join()
             with suppress(ObjectsError):
                 self._at.objects.remove(name)  # first: a worker that takes a job now sees the end
                 for each in self._at.objects.names(f"runs/{self._run.id}"):
@@ -131,25 +116,21 @@ class RemoteWorkers:
                 del self._stops[name]
 
     def cancel(self) -> None:
-        """Ask the running jobs to stop; the workers stop them by force after a grace time."""
-        self._end()
-
-    def kill(self) -> None:
-        """Tell the workers to stop, without waiting for them."""
-        self._end()
-        self._now.set()
-
-    def stop(self, action: str) -> None:
-        """Ask the worker that does an action to stop it; it does so by force after a grace time."""
-        with self._guard:
-            if action in self._stops:
-                self._stops[action].set()
-
-    def _end(self) -> None:
+        """Give up the running jobs; their workers see it, and stop them by force after a grace time."""
         with self._guard:
             self._stop.set()
             for stop in self._stops.values():
                 stop.set()
+
+    def kill(self) -> None:
+        """Give up the running jobs, as `cancel`: it waits for no worker."""
+        self.cancel()
+
+    def stop(self, action: str) -> None:
+        """Give up an action; the worker that does it stops it by force after a grace time."""
+        with self._guard:
+            if action in self._stops:
+                self._stops[action].set()
 
     def _do(
         self,
@@ -166,20 +147,19 @@ class RemoteWorkers:
         while not stop.is_set():
             log.write_bytes(b"")
             job = Job(self._run, new_name(name), work, files, self._images.get(work.action.image or ""))
-            ended = self._attempt(job, log, unfit, waits, stop)
-            if ended.how == "ended" and ended.result:
-                there = log if log.stat().st_size else None
-                return replace(ended.result, log=there)
-            if ended.how == "unfit" and ended.result:
-                unfit[ended.worker] = ended.result
+            worker, ended = attempt = self._attempt(job, log, unfit, waits, stop)
+            if ended.unfit and ended.result:
+                unfit[worker] = ended.result
                 others = [has for each, has in self._workers().items() if each not in unfit]
                 if all([*abilities.lacking(needs, has)] for has in others):
                     raise _nobody(work.action, unfit)
-            if ended.how == "lost":
-                lost.append(ended)
+            elif ended.result:
+                return replace(ended.result, log=log if log.stat().st_size else None)
+            elif not stop.is_set():
+                lost.append(attempt)
                 if len(lost) == ATTEMPTS:
                     raise _lost(work.action, lost)
-                waits(f"another worker: {ended.worker or 'the one that had it'} is gone")
+                waits(f"another worker: {worker or 'the one that had it'} is gone")
         return ActionResult(name, "cancelled", ActionReason("interrupted"), log=log)
 
     def _attempt(
@@ -196,18 +176,11 @@ class RemoteWorkers:
         idle = _Idle(action.id, self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
         ticket = self._cluster.submit(job, self._needs(action), [*unfit])
         try:
-            attempt = JobAttempt(board, ticket, action.id, log, stop=stop, now=self._now, idle=idle)
-            ended = attempt.follow()
-        except GpuforgeError:
-            with suppress(ObjectsError):
-                board.kill()
-            raise
+            ended = follow(board, ticket, log, stop, idle, self._workers)
         finally:
-            ticket.drop()
-        if ended.how in {"ended", "unfit"}:
-            board.close()
-        else:  # a worker that was only unreachable finds this when it is back
-            board.kill()
+            ticket.drop()  # the worker of a job that is not over sees this, and removes its objects
+        if ended.end.result:
+            board.clear(but="taken")
         return ended
 
     def _needs(self, action: Action) -> dict[Ability, float]:
@@ -227,7 +200,7 @@ class RemoteWorkers:
 
 
 def sweep(objects: Objects, own: str) -> None:
-    """Remove the objects of clients that are gone; the present time is that of `own`, which was just written."""
+    """Remove the objects of runs that were killed; the present time is that of `own`, which was just written."""
     found = objects.find("runs")
     now = max((each.modified for each in found if each.name == own), default=0.0)
     signs: dict[str, float] = {}
@@ -273,110 +246,69 @@ def _nobody(action: Action, unfit: Mapping[str, ActionResult]) -> MissingError:
 
 def _lost(action: Action, lost: list[AttemptEnd]) -> ActionError:
     names = ", ".join(dict.fromkeys(each.worker or "no worker had it" for each in lost))
+    last = lost[-1].end.word
     return ActionError.of(
-        f"{action.id} was given up after {len(lost)} workers were lost with it ({names}); the last: {lost[-1].word}",
+        f"{action.id} was given up after {len(lost)} workers were lost with it ({names}); the last: {last}",
         hint="the workers' own logs show why they ended; most often memory ran out",
     )
 
 
 LOOK_S = 1.0  # seconds between two looks at the board, at first
-_SELDOM_S = 10.0  # seconds between two looks at a long action, and at the worker's beat
+_SELDOM_S = 10.0  # seconds between two looks at a long action
 _LONG = 30  # the time between two looks is the age of the job, divided by this
-GONE_S = 60.0  # seconds without a sign of life of the worker, after which another one gets the work
-_PATIENCE_S = 30.0  # seconds that the store may be out of reach
-_STOPPING_S = 30.0  # seconds that a worker may take to stop a job that is killed
-
-
-Loss = Literal["lost", "stopped"]
 
 
 class AttemptEnd(NamedTuple):
-    """How an attempt ended. A "lost" one has no result: its worker died, or cannot be seen any more."""
+    """The worker of an attempt, if one had the job, and its end: without a result it was given up or lost."""
 
-    how: End | Loss
-    worker: str = ""
-    result: ActionResult | None = None
-    word: str = ""  # the engine's explanation of a lost one
+    worker: str
+    end: JobEnd
 
 
-class JobAttempt:
-    """Follows one job. `stop` asks to end it, `now` not to wait for that.
+def follow(
+    board: Board,
+    ticket: Ticket,
+    log: Path,
+    stop: threading.Event,
+    idle: Callable[[bool], None],
+    workers: Callable[[], Collection[str]],
+) -> AttemptEnd:
+    """Return how a job ended, that its worker is none of `workers` any more, or that `stop` was set.
 
-    `idle` gets at each look whether the job waits for a worker.
+    `idle` gets at each look whether the job waits for a worker. The engine would run the task of a lost worker again by
+    itself, when another worker is free; that one would find it taken.
     """
-
-    def __init__(
-        self,
-        board: Board,
-        ticket: Ticket,
-        action: str,
-        log: Path,
-        *,
-        stop: threading.Event,
-        now: threading.Event,
-        idle: Callable[[bool], None],
-    ) -> None:
-        self._board = board
-        self._ticket = ticket
-        self._action = action
-        self._log = log
-        self._stop = stop
-        self._now = now
-        self._idle = idle
-        self._pieces = 0
-        self._worker = ""
-
-    def follow(self) -> AttemptEnd:
-        """Return how the job ended."""
-        pulse = Pulse(self._board.beaten, GONE_S)
-        until: float | None = None  # when to stop waiting for it
-        begin = reached = felt = time.monotonic()
-        while True:
-            is_over = self._wait(time.monotonic() - begin)
-            try:
-                if ended := self._look():
-                    return ended
-                reached = time.monotonic()
-            except ObjectsError:
-                if time.monotonic() > reached + _PATIENCE_S:
-                    raise
-                continue
+    worker, pieces = "", 0
+    taken = begin = time.monotonic()
+    while True:
+        is_over = _wait(ticket, time.monotonic() - begin, stop)
+        try:
+            if not worker and (worker := board.taken_by()):
+                taken = time.monotonic()
+            for text in board.logged(pieces):
+                with log.open("ab") as stream:
+                    stream.write(text)
+                pieces += 1
+            idle(not worker and not is_over)
+        except ObjectsError:  # the store is out of reach: if that lasts, the worker's result says so
             if is_over:
-                how: Loss = "stopped" if self._stop.is_set() else "lost"
-                return AttemptEnd(how, self._worker, word=self._ticket.word())
-            if self._worker and reached - felt >= _SELDOM_S:
-                felt = reached
-                if not pulse.is_there():
-                    return AttemptEnd("lost", self._worker, word=f"it was not seen for {GONE_S:.0f} s")
-            self._idle(not self._worker)
-            if self._stop.is_set() and until is None:
-                until = time.monotonic() + (_STOPPING_S if self._worker else 0.0)
-                self._board.kill()
-            if until is not None and (self._now.is_set() or time.monotonic() > until):
-                return AttemptEnd("stopped", self._worker)
+                raise
+        if is_over or stop.is_set():
+            return AttemptEnd(worker, ticket.end() if is_over else JobEnd("stopped"))
+        if worker and time.monotonic() - taken > _WORKERS_S and worker not in workers():
+            return AttemptEnd(worker, JobEnd("it left the scheduler"))
 
-    def _wait(self, age: float) -> bool:
-        """Wait until the next look at a job that was submitted so many seconds ago; return whether it is over.
 
-        A look takes 7 ms of CPU if the store is a bucket; the engine reports the end of the job.
-        """
-        due = time.monotonic() + min(max(age / _LONG, LOOK_S), _SELDOM_S)
-        while not self._now.is_set():
-            if self._ticket.wait(LOOK_S):
-                return True
-            if self._stop.is_set() or time.monotonic() >= due:
-                return False
-        return self._ticket.wait(0.0)
+def _wait(ticket: Ticket, age: float, stop: threading.Event) -> bool:
+    """Wait until the next look at a job that was submitted so many seconds ago; return whether it is over.
 
-    def _look(self) -> AttemptEnd | None:
-        """Copy what is new in the log; return the end, if it is there."""
-        ended = self._board.ended(self._action)  # read before the log, which is complete then
-        self._worker = self._worker or self._board.taken_by()
-        for text in self._board.logged(self._pieces):
-            with self._log.open("ab") as log:
-                log.write(text)
-            self._pieces += 1
-        return AttemptEnd(ended[0], self._worker, ended[1]) if ended else None
+    A look takes 7 ms of CPU if the store is a bucket; the engine reports the end of the job.
+    """
+    due = time.monotonic() + min(max(age / _LONG, LOOK_S), _SELDOM_S)
+    while not ticket.wait(LOOK_S):
+        if stop.is_set() or time.monotonic() >= due:
+            return False
+    return True
 
 
 class Ticket(Protocol):
@@ -385,11 +317,11 @@ class Ticket(Protocol):
     def wait(self, seconds: float) -> bool:
         """Wait at most so long, and return whether the engine has finished with the job, successfully or not."""
 
-    def word(self) -> str:
-        """Return what the engine has of a finished job: the word that `work_on` returned, or an error's text."""
+    def end(self) -> JobEnd:
+        """Return what `work_on` returned for a finished job, or the engine's word for a lost one."""
 
     def drop(self) -> None:
-        """Let the engine forget the job; a running one is not stopped."""
+        """Let the engine forget the job; its worker then stops it, as it does if the client is gone."""
 
 
 class Cluster(Protocol):

@@ -11,10 +11,11 @@ from contextlib import contextmanager, suppress
 import dask
 from distributed import Client, Future, LocalCluster, Security, get_worker
 from distributed.client import ClosedClientError
+from distributed.core import Status
 
 from gpuforge.cluster import preload
 from gpuforge.cluster.abilities import Abilities, Ability, lacking
-from gpuforge.cluster.board import Job
+from gpuforge.cluster.board import Job, JobEnd
 from gpuforge.cluster.preload import CPUS
 from gpuforge.cluster.worker import work_on
 from gpuforge.errors import MissingError
@@ -32,8 +33,8 @@ _ERRORS = (
     RuntimeError,
     TypeError,
 )  # of a connection that is gone
+_AT_WORK = {Status.running, Status.paused, Status.closing_gracefully}
 _OWN: dict[str, object] = {
-    "distributed.scheduler.worker-ttl": None,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.spill": False,
@@ -48,7 +49,7 @@ _OWN: dict[str, object] = {
 class DaskTicket:
     """A task of dask. `is_stranded` returns whether all workers that it may run on are gone."""
 
-    def __init__(self, future: Future[str], is_stranded: Callable[[], bool]) -> None:
+    def __init__(self, future: Future[JobEnd], is_stranded: Callable[[], bool]) -> None:
         self._future = future
         self._is_stranded = is_stranded
         self._over = threading.Event()
@@ -58,17 +59,18 @@ class DaskTicket:
         """Wait at most so long, and return whether dask has finished with it."""
         return self._over.wait(seconds) or self._is_stranded()
 
-    def word(self) -> str:
-        """Return the word that `work_on` returned, or an error's text."""
+    def end(self) -> JobEnd:
+        """Return what `work_on` returned, or a word for a lost task: an error's text."""
         if self._future.status == "finished":
             with suppress(Exception):
-                return str(self._future.result(timeout=_WORD_S))
+                end: JobEnd = self._future.result(timeout=_WORD_S)
+                return end
         if self._future.status == "error":
-            return str(self._future.exception()).strip().partition("\n")[0]
-        return f"the task is {self._future.status}"
+            return JobEnd(str(self._future.exception()).strip().partition("\n")[0])
+        return JobEnd(f"the task is {self._future.status}")
 
     def drop(self) -> None:
-        """Let dask forget it."""
+        """Let dask forget it; the worker sees that it is cancelled."""
         with suppress(*_ERRORS):
             self._future.cancel()
 
@@ -172,8 +174,14 @@ def _unreachable(address: str, error: Exception) -> MissingError:
     )
 
 
-def run(job: Job) -> str:
-    """Do a job on this worker."""
+def run(job: Job) -> JobEnd:
+    """Do a job on this worker, until dask cancels it: because its client does, or that or the scheduler is gone."""
     worker = get_worker()
+    task = worker.state.tasks[worker.get_current_task()]
     cpus = int(worker.state.total_resources.get(CPUS, 0)) or len(os.sched_getaffinity(0))
-    return work_on(job, worker.address, cpus)
+    return work_on(
+        job,
+        worker.address,
+        cpus,
+        lambda: task.state == "executing" and worker.status in _AT_WORK,
+    )

@@ -35,7 +35,7 @@ _HINTS = {
 }
 
 
-class FolderObjects:
+class FolderObjects(Objects):
     """Objects below `root`, each a file that gets its name when it is complete: by rename, or by a link."""
 
     def __init__(self, root: Path) -> None:
@@ -93,10 +93,6 @@ class FolderObjects:
                             ListedObject(path.relative_to(self.root).as_posix(), stat.st_size, stat.st_mtime)
                         )
             return sorted(found, key=lambda each: each.name)
-
-    def names(self, folder: str) -> list[str]:
-        """Return the names of all objects below a folder, in order."""
-        return [each.name for each in self.find(folder)]
 
     def remove(self, name: str) -> None:
         """Remove an object, or what else lies there, and the folders that become empty."""

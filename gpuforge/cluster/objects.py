@@ -52,6 +52,7 @@ class Objects(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """Return the names of all objects below a folder, in order."""
+        return [each.name for each in self.find(folder)]
 
     def remove(self, name: str) -> None:
         """Remove an object, or something else in its place, if it is there."""

@@ -58,6 +58,6 @@ def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: St
     at = of_client(run, settings.cache, store)
     images = {each.id: each for image in sites for each in (image, image.test) if each}
     engine = connected(settings.scheduler) if settings.scheduler else started(settings.jobs)
-    with engine as cluster, RemoteWorkers(run, at, cluster, images, is_remote=remote).living() as found:
+    with engine as cluster, RemoteWorkers(run, at, cluster, images, is_remote=remote).begun() as found:
         found.refuse_others()
         yield found

@@ -1,4 +1,4 @@
-"""The worker's side: takes a job, does its work as on the client's machine, and writes down how it ended."""
+"""The worker's side: takes a job, does its work as on the client's machine, and returns how it ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from gpuforge.cache_folder import cache_folder
-from gpuforge.cluster.board import Board, Job, Pulse, Run
+from gpuforge.cluster.board import Board, Job, JobEnd, Run
 from gpuforge.cluster.folder import connect
 from gpuforge.cluster.inputs import UnfitError, programs_here, received
 from gpuforge.cluster.objects import Objects, ObjectsError
@@ -31,19 +31,19 @@ from gpuforge.plan.action import FileInput
 from gpuforge.toolchains import sccache
 
 
-def work_on(job: Job, worker: str, cpus: int) -> str:
-    """Do a job on this machine, for the worker of that name, with so many processors; return a word for its end.
+def work_on(job: Job, worker: str, cpus: int, is_wanted: Callable[[], bool]) -> JobEnd:
+    """Do a job on this machine, for the worker of that name, with so many processors, as long as it is wanted.
 
-    The result is on the job's board. A job that another worker had before is not done: its client handles that.
+    A job that another worker had before is not done: its client handles that.
     """
     at = of_worker(job.run, os.environ)
     board = Board(at.objects, job.run.id, job.name)
-    no_run = f"it finds no such run in the store {at.objects.url}"
-    if board.client() is None:  # the run is over, or this is another store
+    no_run = JobEnd(f"it finds no such run in the store {at.objects.url}")
+    if not board.has_begun():  # the run is over, or this is another store
         return no_run
     if not board.take(worker):
-        return "taken before"
-    if board.client() is None:  # it ended just now, and `taken` is already removed
+        return JobEnd("taken before")
+    if not board.has_begun():  # it ended just now, and `taken` is already removed
         board.clear()
         return no_run
     with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder:
@@ -54,22 +54,23 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
             variables = sccache.configured(os.environ, at.cache, job.run.compiled, job.run.store)
             place = Workplace(at.store, _runner(job, at, cpus, failed, variables))
         except UnfitError as error:
-            board.end("unfit", _unfit(job.work, worker, error))
-            return "unfit"
+            return JobEnd("unfit", _unfit(job.work, worker, error), unfit=True)
         except (OSError, GpuforgeError) as error:
-            board.end("ended", failed_by(error, job.work, log, 0.0))
-            return "failed"
-        with Watchdog(board, log, place.cancel) as watchdog:
+            return _ended(failed_by(error, job.work, log, 0.0))
+        with Watchdog(board, log, place.cancel, is_wanted) as watchdog:
             begin = time.monotonic()
             try:
                 result = place.do(work, log, lambda _: None)
             except (OSError, GpuforgeError) as error:
                 result = failed_by(error, work, log, time.monotonic() - begin)
-    if watchdog.is_alone:
+    if watchdog.is_unwanted:
         board.clear()
-        return "its client is gone"
-    board.end("ended", result)
-    return result.state
+        return JobEnd("its client does not want it any more")
+    return _ended(result)
+
+
+def _ended(result: ActionResult) -> JobEnd:
+    return JobEnd(result.state, replace(result, log=None))
 
 
 def _here(job: Job, store: Store, cpus: int) -> Work:
@@ -109,23 +110,24 @@ def _unfit(work: Work, worker: str, error: MissingError) -> ActionResult:
 
 
 BEAT_S = 1.0  # seconds between two looks
-LEASE_S = 30.0  # seconds without a sign of life of the client, after which its jobs are ended
 _PIECE = 1 << 20  # bytes of a log that are sent at once
 
 
 class Watchdog:
     """Watches one job during a `with`; `stop` ends the running command."""
 
-    def __init__(self, board: Board, log: Path, stop: Callable[[], None], *, lease: float = LEASE_S) -> None:
+    def __init__(
+        self, board: Board, log: Path, stop: Callable[[], None], is_wanted: Callable[[], bool]
+    ) -> None:
         self._board = board
         self._log = log
         self._stop = stop
-        self._client = Pulse(board.client, lease)
+        self._is_wanted = is_wanted
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._read_to = 0
         self._pieces = 0
-        self.is_alone = False  # whether it ended the job because its client is gone
+        self.is_unwanted = False  # whether it ended the job because its client, or the engine, gave it up
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -136,22 +138,15 @@ class Watchdog:
     ) -> None:
         self._over.set()
         self._thread.join()
-        if not self.is_alone:
+        if not self.is_unwanted:
             self._hand_on()
 
     def _watch(self) -> None:
-        count = 0
-        while not self._over.wait(BEAT_S if count else 0):
-            count += 1
-            killed = False
-            with suppress(
-                OSError, ObjectsError
-            ):  # the store cannot be reached now; if that lasts, the lease ends
-                self._board.beat(count)
+        while not self._over.wait(BEAT_S):
+            with suppress(OSError, ObjectsError):  # the store cannot be reached now
                 self._hand_on()
-                killed = self._board.is_killed()
-            self.is_alone = not self._client.is_there()
-            if killed or self.is_alone:
+            self.is_unwanted = not self._is_wanted()
+            if self.is_unwanted:
                 self._stop()
                 return
 

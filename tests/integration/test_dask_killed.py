@@ -15,7 +15,6 @@ import psutil
 import pytest
 from dask_build import ONCE, Build, _lines, cluster, started, step, until
 
-from gpuforge.cluster.worker import LEASE_S
 from gpuforge.containers.container import ACTION, OWNER
 from gpuforge.containers.engine import connect
 from gpuforge.execute.outcome import Step
@@ -170,7 +169,7 @@ def test_workers_of_a_scheduler_share_a_store_and_stop_when_the_client_is_gone(t
         with subprocess.Popen([sys.executable, file]) as client:
             pid = started(mark, 1)
             client.kill()
-        until(lambda: gone(pid), LEASE_S + 20)
+        until(lambda: gone(pid), 20)
 
 
 def test_a_scheduler_that_is_killed_ends_the_run_with_a_message(tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_with_a_message(tmp_path: Path) 
             build = Build(tmp_path / "a", scheduler=address, shared=str(shared))
             outcome = build.run(step("act", ONCE.format(mark=str(mark), times=9)))
         assert f"the scheduler {address} cannot be reached" in str(outcome.results["act"].error)
-        until(lambda: all(gone(int(pid)) for pid in _lines(mark)) or None, LEASE_S + 20)
+        until(lambda: all(gone(int(pid)) for pid in _lines(mark)) or None, 20)
 
 
 @pytest.mark.docker

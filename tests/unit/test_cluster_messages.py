@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import platform
 import sys
@@ -15,10 +14,9 @@ from remote_samples import REASON, OnGpu, action, work
 from gpuforge import digest
 from gpuforge.cluster import abilities, inputs
 from gpuforge.cluster.abilities import predicate, unable
-from gpuforge.cluster.board import Board, Job, Pulse, Run, new_name
+from gpuforge.cluster.board import Board, Job, JobEnd, Run, new_name
 from gpuforge.cluster.folder import FolderObjects
 from gpuforge.cluster.inputs import Sender, programs_here, received
-from gpuforge.cluster.objects import ObjectsError
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError
 from gpuforge.execute.outcome import ActionResult
@@ -28,11 +26,14 @@ from gpuforge.plan.action import FileInput
 from gpuforge.toolchains import cpython
 
 
-def test_a_job_can_be_sent_to_another_process(tmp_path: Path) -> None:
+def test_a_job_can_be_sent_to_another_process_and_its_end_back(tmp_path: Path) -> None:
     run = Run("r", "p", "c", Limits())
     of = action(inputs={"src": FileInput(tmp_path, "d", ("a",), (("a", "1"),))}, env={"A": "b"})
     job = Job(run, new_name(of.id), work(of), {"src": "key"})
-    assert pickle.loads(pickle.dumps(job)) == job  # noqa: S301  its own
+    error = Diagnostic("it failed", Place("f", 1, 2), "do that")
+    result = ActionResult("a", "failed", REASON, 1.5, None, error, ("x", "y"), 3, {"n": 1}, Path("/kept"))
+    for each in (job, JobEnd("failed", result)):
+        assert pickle.loads(pickle.dumps(each)) == each  # noqa: S301  its own
     with pytest.raises(TypeError):
         pickle.loads(pickle.dumps(of)).env["A"] = "c"  # noqa: S301
 
@@ -42,12 +43,9 @@ def test_a_jobs_name_begins_with_its_actions_as_dask_shows_it() -> None:
     assert new_name("a") != new_name("a")
 
 
-def test_an_end_is_read_as_it_was_written_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_job_is_taken_once_its_log_is_read_in_order_and_nothing_is_left(tmp_path: Path) -> None:
     objects = FolderObjects(tmp_path)
     board = Board(objects, "run", "a/job")
-    error = Diagnostic("it failed", Place("f", 1, 2), "do that")
-    result = ActionResult("a", "failed", REASON, 1.5, None, error, ("x", "y"), 3, {"n": 1}, Path("/kept"))
-    assert board.ended("a") is None
     assert board.take("w1")
     assert not board.take("w2")
     assert board.taken_by() == "w1"
@@ -55,71 +53,10 @@ def test_an_end_is_read_as_it_was_written_and_nothing_is_left(tmp_path: Path) ->
     board.log(1, b"b")
     assert [*board.logged(0)] == [b"a", b"b"]
     assert [*board.logged(1)] == [b"b"]
-    board.end("ended", result)
-    assert board.ended("a") == ("ended", result)
-    board.kill()
-    assert board.is_killed()
+    board.clear(but="taken")
+    assert (board.taken_by(), [*board.logged(0)]) == ("w1", [])
     board.clear()
     assert objects.names("runs") == []
-
-
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"how": "ended"}', b'{"how": "else"}', b"\xff"])
-def test_an_end_that_no_worker_writes_is_an_error_with_its_place(tmp_path: Path, text: bytes) -> None:
-    objects = FolderObjects(tmp_path)
-    objects.put("runs/run/job/end", text)
-    with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
-        Board(objects, "run", "job").ended("a")
-
-
-FORGED: list[dict[str, object]] = [
-    {"id": "other"},
-    {"state": "hacked"},
-    {"seconds": float("inf")},
-    {"seconds": "x"},
-    {"tail": [1]},
-    {"counts": 3},
-    {"status": "0"},
-    {"error": [3, None, ""]},
-    {"error": ["x", ["f", "1", 2], ""]},
-    {"reason": {"kind": "else"}},
-]
-
-
-@pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_end_is_none(tmp_path: Path, forged: dict[str, object]) -> None:
-    """An end with the id of another action ended the client with a traceback."""
-    objects = FolderObjects(tmp_path)
-    board = Board(objects, "run", "job")
-    board.end("ended", ActionResult("a", "done", REASON, 1.5))
-    sound = json.loads(objects.read("runs/run/job/end") or b"")
-    objects.put("runs/run/job/end", json.dumps(sound | {"result": {**sound["result"], **forged}}).encode())
-    with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
-        board.ended("a")
-    objects.put("runs/run/job/end", b"[" * 100_000)
-    with pytest.raises(ObjectsError, match=r"cannot be read"):
-        board.ended("a")
-
-
-def test_a_pulse_is_there_for_as_long_as_it_changes() -> None:
-    now, content = 0.0, b"1"
-
-    def read() -> bytes | None:
-        if content == b"!":
-            raise ObjectsError.of("out of reach")
-        return content
-
-    pulse = Pulse(read, 30.0, lambda: now)
-    assert pulse.is_there()
-    now = 29.0
-    content = b"2"
-    assert pulse.is_there()
-    now = 58.0
-    content = b"!"
-    assert pulse.is_there()
-    now = 60.0
-    assert not pulse.is_there()
-    content = b"3"
-    assert pulse.is_there()
 
 
 def test_an_engine_names_an_ability_as_earlier_versions_did() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +15,8 @@ import pytest
 from remote_samples import REASON, OnGpu, action, work
 
 from gpuforge.cluster import abilities, client, inputs
-from gpuforge.cluster import client as attempt
 from gpuforge.cluster import worker as watchdog
-from gpuforge.cluster.board import Board, Job, Run
+from gpuforge.cluster.board import Board, Job, JobEnd, Run
 from gpuforge.cluster.client import RemoteWorkers
 from gpuforge.cluster.folder import FolderObjects
 from gpuforge.cluster.worker import of_client, work_on
@@ -29,32 +29,36 @@ from gpuforge.plan.action import Action, FileInput
 
 
 class ThreadTicket:
-    def __init__(self, run: Callable[[], str]) -> None:
-        self._said = ""
+    """A job that a thread does; it is wanted until it is dropped."""
+
+    def __init__(self, run: Callable[[Callable[[], bool]], JobEnd]) -> None:
+        self._dropped = threading.Event()
+        self._end = JobEnd("")
         self._thread = threading.Thread(target=lambda: self._run(run))
         self._thread.start()
 
-    def _run(self, run: Callable[[], str]) -> None:
-        self._said = run()
+    def _run(self, run: Callable[[Callable[[], bool]], JobEnd]) -> None:
+        self._end = run(lambda: not self._dropped.is_set())
 
     def wait(self, seconds: float) -> bool:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def word(self) -> str:
-        return self._said
+    def end(self) -> JobEnd:
+        return self._end
 
-    def drop(self) -> None: ...
+    def drop(self) -> None:
+        self._dropped.set()
 
     def ended(self) -> str:
         self._thread.join()
-        return self._said
+        return self._end.word
 
 
 class ThreadCluster:
     """A cluster whose workers are threads; `does` stands in for what a worker does with its n-th job."""
 
-    def __init__(self, *does: Callable[[Job, str, int], str]) -> None:
+    def __init__(self, *does: Callable[[Job, str, int], JobEnd]) -> None:
         self.does = [*does]
         self.tickets: list[ThreadTicket] = []
         self.avoided: list[Collection[str]] = []
@@ -63,8 +67,10 @@ class ThreadCluster:
     def submit(self, job: Job, needs: abilities.Abilities, avoid: Collection[str]) -> ThreadTicket:
         self.avoided.append(tuple(avoid))
         name = next(each for each in self.workers() if each not in avoid)
-        do = self.does.pop(0) if self.does else work_on
-        self.tickets.append(ThreadTicket(lambda: do(job, name, 1)))
+        do = self.does.pop(0) if self.does else None
+        self.tickets.append(
+            ThreadTicket(lambda wanted: do(job, name, 1) if do else work_on(job, name, 1, wanted))
+        )
         return self.tickets[-1]
 
     def workers(self) -> Mapping[str, abilities.Abilities]:
@@ -73,7 +79,7 @@ class ThreadCluster:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(attempt, "LOOK_S", 0.02)
+    monkeypatch.setattr(client, "LOOK_S", 0.02)
     monkeypatch.setattr(watchdog, "BEAT_S", 0.02)
     monkeypatch.setenv("GPUFORGE_WORK", str(tmp_path / "work"))
 
@@ -87,7 +93,7 @@ def did(
 ) -> ActionResult:
     run = Run("run", "p", "c", limits, cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
-    with RemoteWorkers(run, at, cluster, {}, is_remote=False).living() as workers:
+    with RemoteWorkers(run, at, cluster, {}, is_remote=False).begun() as workers:
         result = workers.do(work(of), tmp_path / "logs/act.log", (said if said is not None else []).append)
     for ticket in cluster.tickets:
         ticket.ended()
@@ -95,10 +101,10 @@ def did(
     return result
 
 
-def lose(job: Job, worker: str, cpus: int) -> str:
+def lose(job: Job, worker: str, cpus: int) -> JobEnd:
     """Take a job and be gone."""
     Board(FolderObjects(job.run.cache / "board"), job.run.id, job.name).take(worker)  # type: ignore[operator]
-    return "gone"
+    return JobEnd("gone")
 
 
 def test_work_is_done_by_a_worker_and_its_log_is_copied(tmp_path: Path) -> None:
@@ -114,7 +120,7 @@ def test_room_is_taken_before_work_begins_and_free_when_it_ends(tmp_path: Path) 
     """Or an action more than there are free workers is submitted, and waits behind a long one."""
     run = Run("run", "p", "c", Limits(), cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
-    with RemoteWorkers(run, at, ThreadCluster(), {}, is_remote=True).living() as workers:
+    with RemoteWorkers(run, at, ThreadCluster(), {}, is_remote=True).begun() as workers:
         first, second, third = (replace(action(), id=name) for name in "abc")
         assert [workers.take_room(each) for each in (first, second, third)] == [True, True, False]
         assert workers.take_room(
@@ -163,7 +169,7 @@ def test_an_action_of_a_worker_ends_when_its_time_is_over(tmp_path: Path) -> Non
 @pytest.mark.thorough
 def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path: Path) -> None:
     over = threading.Event()
-    cluster = ThreadCluster(lambda *_: str(over.wait(60)))
+    cluster = ThreadCluster(lambda *_: JobEnd(str(over.wait(60))))
     with pytest.raises(MissingError) as error:
         did(tmp_path, cluster, action(), limits=Limits(seconds=0.36))
     over.set()
@@ -174,11 +180,36 @@ def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path: Path) 
 
 
 def test_a_job_given_twice_by_the_engine_is_done_once(tmp_path: Path) -> None:
-    def twice(job: Job, worker: str, cpus: int) -> str:
-        assert work_on(job, worker, cpus) == "done"
-        return work_on(job, "w2", cpus)
+    def twice(job: Job, worker: str, cpus: int) -> JobEnd:
+        end = work_on(job, worker, cpus, lambda: True)
+        assert work_on(job, "w2", cpus, lambda: True) == JobEnd("taken before")
+        return end
 
     assert did(tmp_path, ThreadCluster(twice), action()).state == "done"
+
+
+def test_an_action_that_is_given_up_is_stopped_by_its_worker_which_removes_its_objects(
+    tmp_path: Path,
+) -> None:
+    mark = tmp_path / "pid"
+    of = action(f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
+    cluster = ThreadCluster()
+    run = Run("run", "p", "c", Limits(), cache=tmp_path)
+    at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
+    with RemoteWorkers(run, at, cluster, {}, is_remote=False).begun() as workers:
+
+        def stop() -> None:
+            while not (mark.exists() and mark.read_text()):
+                time.sleep(0.02)
+            workers.stop(of.id)
+
+        thread = threading.Thread(target=stop)
+        thread.start()
+        assert workers.do(work(of), tmp_path / "act.log", lambda _: None).state == "cancelled"
+        thread.join()
+        assert cluster.tickets[0].ended() == "its client does not want it any more"
+        assert at.objects.names("runs") == ["runs/run/begun"]
+    assert not Path("/proc", mark.read_text()).exists()
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -192,30 +223,37 @@ def test_a_worker_that_takes_a_job_late_does_not_do_it_again(
         assert worker == "w1" or late.wait(60)
         return take(board, worker)
 
-    def twice(job: Job, worker: str, cpus: int) -> str:
-        assert work_on(job, worker, cpus) == "failed"
-        return work_on(job, "w2", cpus)
+    late_end: list[JobEnd] = []
 
+    def twice(job: Job, worker: str, cpus: int) -> JobEnd:
+        second = threading.Thread(target=lambda: late_end.append(work_on(job, "w2", cpus, lambda: True)))
+        seconds.append(second)
+        second.start()
+        return work_on(job, worker, cpus, lambda: True)
+
+    seconds: list[threading.Thread] = []
     monkeypatch.setattr(Board, "take", take_late)
     cluster = ThreadCluster(twice)
     run = Run("run", "p", "c", Limits(), cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
     code = f"open({str(tmp_path / 'count')!r}, 'a').write('x'); raise SystemExit(1)"
-    with RemoteWorkers(run, at, cluster, {}, is_remote=False).living() as workers:
+    with RemoteWorkers(run, at, cluster, {}, is_remote=False).begun() as workers:
         assert workers.do(work(action(code)), tmp_path / "act.log", lambda _: None).state == "failed"
         if not is_over:
             late.set()
-            assert cluster.tickets[0].ended() == "taken before"
+            seconds[0].join()
     late.set()
-    if is_over:
-        assert cluster.tickets[0].ended().startswith("it finds no such run in the store ")
+    seconds[0].join()
+    assert late_end[0].word.startswith("it finds no such run in the store " if is_over else "taken before")
     assert at.objects.names("runs") == []
     assert (tmp_path / "count").read_text() == "x"
 
 
 def test_a_worker_that_sees_another_store_says_so(tmp_path: Path) -> None:
-    def elsewhere(job: Job, worker: str, cpus: int) -> str:
-        return work_on(job._replace(run=job.run._replace(cache=tmp_path / "other")), worker, cpus)
+    def elsewhere(job: Job, worker: str, cpus: int) -> JobEnd:
+        return work_on(
+            job._replace(run=job.run._replace(cache=tmp_path / "other")), worker, cpus, lambda: True
+        )
 
     with pytest.raises(ActionError, match=r"the last: it finds no such run in the store .*/other/board"):
         did(tmp_path, ThreadCluster(*[elsewhere] * 4), action())
@@ -274,17 +312,29 @@ def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
 def test_what_a_killed_client_left_is_removed_by_a_later_one(tmp_path: Path) -> None:
     objects = FolderObjects(tmp_path)
     for name in (
-        "runs/old/client",
+        "runs/old/begun",
         "runs/old/job/log-0",
-        "runs/live/client",
+        "runs/live/begun",
         "runs/live/job/end",
-        "runs/own/client",
+        "runs/own/begun",
     ):
         objects.put(name, b"")
-    for name in ("runs/old/client", "runs/old/job/log-0", "runs/live/job/end"):
+    for name in ("runs/old/begun", "runs/old/job/log-0", "runs/live/job/end"):
         os.utime(tmp_path / name, (1e9, 1e9))
-    client.sweep(objects, "runs/own/client")
-    assert objects.names("runs") == ["runs/live/client", "runs/live/job/end", "runs/own/client"]
+    client.sweep(objects, "runs/own/begun")
+    assert objects.names("runs") == ["runs/live/begun", "runs/live/job/end", "runs/own/begun"]
+
+
+def test_a_job_whose_worker_is_gone_is_lost_while_the_engine_waits_for_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(client, "_WORKERS_S", 0.1)
+    board, over = Board(FolderObjects(tmp_path), "run", "job"), threading.Event()
+    board.take("w1")
+    ticket = ThreadTicket(lambda _: JobEnd(str(over.wait(60))))
+    ended = client.follow(board, ticket, tmp_path / "log", threading.Event(), lambda _: None, lambda: ["w2"])
+    over.set()
+    assert ended == ("w1", JobEnd("it left the scheduler"))
 
 
 def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -297,26 +347,21 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
             clock[0] += seconds
             return clock[0] >= 3600
 
-        def word(self) -> str:
-            return "gone"
+        def end(self) -> JobEnd:
+            return JobEnd("gone")
 
         def drop(self) -> None: ...
 
-    class Beating(Board):
-        def beaten(self) -> bytes:
-            return str(clock[0]).encode()
-
-        def ended(self, action: str) -> None:
+    class Seen(Board):
+        def logged(self, start: int) -> Iterator[bytes]:
             looks.append(clock[0])
+            return iter(())
 
-    board = Beating(FolderObjects(tmp_path), "run", "job")
+    board = Seen(FolderObjects(tmp_path), "run", "job")
     board.take("w1")
-    monkeypatch.setattr(attempt, "LOOK_S", 1.0)
-    monkeypatch.setattr(attempt.time, "monotonic", lambda: clock[0])
-    never = threading.Event()
-    ended = attempt.JobAttempt(
-        board, Hour(), "a", tmp_path / "log", stop=never, now=never, idle=lambda _: None
-    ).follow()
-    assert (ended.how, ended.word) == ("lost", "gone")
+    monkeypatch.setattr(client, "LOOK_S", 1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    ended = client.follow(board, Hour(), tmp_path / "log", threading.Event(), lambda _: None, lambda: ["w1"])
+    assert ended == ("w1", JobEnd("gone"))
     assert max(b - a for a, b in pairwise(looks[:20])) <= 2
     assert len(looks) < 600
