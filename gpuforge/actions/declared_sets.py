@@ -31,7 +31,7 @@ def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras
             name = WheelName.parse(wheel.name)
             raise ActionError.of(
                 f"{name.distribution}-{name.version} has no extra {extra!r}",
-                hint=f"[test] extras can be: {', '.join(provided) or 'none, as it has no extras'}",
+                hint=f"its extras are {', '.join(provided)}" if provided else "it has no extras",
             )
     own = [extra for extra in provided if for_cuda(extra, cuda)]
     base = [extra for extra in extras if for_cuda(extra, cuda)]

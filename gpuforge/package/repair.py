@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -72,6 +73,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         return Repaired(name, ())
     linked = _linked(before, linking)
     _check_before(before, linked, linking, log)
+    _lead_to_own(tree, before, log)
     brought = {soname for found in _brought(before, linking.build.carried).values() for soname in found}
     excludes = _excludes(linked, linking, brought)
     made = graft(tree, name, scratch, excludes, linking.search_path, linking.build.others, log)
@@ -91,7 +93,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     by_pip = linking.linkage == "pip"
     own = _inherited(after)
     for member, elf in sorted(after.items()):
-        folders = [*own.get(member, ()), *(library.folder for library in linked[member] if by_pip)]
+        folders = [*own.get(member, {}).values(), *(library.folder for library in linked[member] if by_pip)]
         folders += [package.libraries[soname] for soname, package in brought_to[member].items()]
         _set_runpath(tree, member, elf, folders, before.get(member), log)
     distributions = {library.package for found in linked.values() for library in found if by_pip}
@@ -143,24 +145,51 @@ def _excludes(linked: Linked, linking: Linking, brought: Set[str]) -> list[str]:
     return sorted(found)
 
 
-def _inherited(files: Files) -> dict[PurePosixPath, list[str]]:
-    """Return the folders of the wheel's own libraries that files find only by the RPATH of whatever loads them.
+def _lead_to_own(tree: Path, files: Files, log: Log) -> None:
+    """Give files a path to the wheel's own libraries that they find only if something has loaded them before.
 
-    A RUNPATH, which replaces it, is not inherited.
+    auditwheel looks for them, too, and could take others of that name from the system. The RPATHs of a wheel may lead
+    there, because they are inherited, so such a wheel stays as it is until its libraries are grafted.
     """
-    if not any(elf.has_rpath for elf in files.values()):
-        return {}
+    apart = allowed()
+    for member, folders in _unreached(files).items() if not any(e.has_rpath for e in files.values()) else ():
+        named = [name for name in folders if name not in apart and not libraries.is_driver(name)]
+        if not named:
+            continue
+        place = _installed(member) or member
+        ways = [os.path.relpath(folders[name], place.parent) for name in named]
+        entries = dict.fromkeys("$ORIGIN" if way == "." else f"$ORIGIN/{way}" for way in ways)
+        write_runpath(tree / member, [*files[member].search_path, *entries])
+        log(f"{member}: finds {', '.join(named)} of this wheel by RUNPATH now")
+
+
+def _unreached(files: Files) -> dict[PurePosixPath, dict[str, str]]:
+    """Return the wheel's own libraries to which no search path of a file leads, with their folders, by the file.
+
+    Of libraries with one name in several folders nothing is known.
+    """
     places = {member: place for member in files if (place := _installed(member))}
-    folders = {place.name: str(place.parent) for place in places.values()}
+    count = Counter(place.name for place in places.values())
+    folders = {place.name: str(place.parent) for place in places.values() if count[place.name] == 1}
     found = {}
     for member, place in places.items():
         reached = {
-            posixpath.normpath(f"{place.parent}{entry.removeprefix('$ORIGIN')}")
+            posixpath.normpath(
+                f"{place.parent}{entry.replace('${ORIGIN}', '$ORIGIN').removeprefix('$ORIGIN')}"
+            )
             for entry in files[member].search_path
         }
-        needed = dict.fromkeys(folders[name] for name in files[member].needed if name in folders)
-        found[member] = [folder for folder in needed if folder not in reached]
+        needed = dict.fromkeys(name for name in files[member].needed if name in folders)
+        found[member] = {name: folders[name] for name in needed if folders[name] not in reached}
     return found
+
+
+def _inherited(files: Files) -> dict[PurePosixPath, dict[str, str]]:
+    """Return the wheel's own libraries, with their folders, that files find only by the RPATH of what loads them.
+
+    A RUNPATH, which replaces it, is not inherited.
+    """
+    return _unreached(files) if any(elf.has_rpath for elf in files.values()) else {}
 
 
 def _set_runpath(
@@ -395,12 +424,6 @@ def _environment(scratch: Path, search_path: Sequence[Path]) -> dict[str, str]:
     }
 
 
-_ELSEWHERE = (
-    "install what is missing; or name the folder where the build made it ([wheel] bundle-from, LD_LIBRARY_PATH of "
-    "repair) or the package that has it (provided-by), or leave it to the user's machine (exclude)"
-)
-
-
 def _too_new(output: str, tree: Path) -> ActionError | None:
     """Return an error with the symbols at fault, if they are the reason in the output of auditwheel."""
     if "too-recent versioned symbols" not in output:
@@ -414,29 +437,42 @@ def _too_new(output: str, tree: Path) -> ActionError | None:
 def _not_located(missing: Sequence[str], tree: Path, others: Mapping[str, str]) -> ActionError:
     """Return an error that names each library with what needs it, those with one remedy together."""
     objects = links.read_tree(tree)
-    problems: dict[str, list[str]] = {}  # by remedy
+    problems: list[Diagnostic] = []
+    nowhere: list[str] = []
     for library in sorted(missing):
         needing = sorted(str(m) for m, elf in objects.items() if library in elf.needed)
         own = next((m for m, elf in sorted(objects.items()) if library in (elf.soname, m.name)), None)
-        more = f" and {len(needing) - 3} more" if len(needing) > 3 else ""
-        by = ", ".join(needing[:3]) + more or "a grafted library"
         package = None if links.of_toolkit(library) else others.get(library)
+        needed = f"{library} (needed by {_some(needing) or 'a grafted library'})"
         if own and needing:
             folder = os.path.relpath(own.parent, PurePosixPath(needing[0]).parent)
             runpath = "$ORIGIN" if folder == "." else f"$ORIGIN/{folder}"
-            text = f"{library} (needed by {by}) is in the wheel as {own}, but no RUNPATH leads there"
             hint = f'give it one where it is linked: "{runpath}", in CMake as the property INSTALL_RPATH'
+            problems.append(
+                Diagnostic(f"{needed} is in the wheel as {own}, but no RUNPATH leads there", hint=hint)
+            )
         elif package:
-            text = f"{library} (needed by {by}) was not found on the build machine"
             hint = f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
+            problems.append(Diagnostic(f"{needed} was not found on the build machine", hint=hint))
         else:
-            text = f"{library} (needed by {by})"
-            hint = _ELSEWHERE
-        problems.setdefault(hint, []).append(text)
-    if unknown := problems.get(_ELSEWHERE):
-        verb = "were" if len(unknown) > 1 else "was"
-        problems[_ELSEWHERE] = [f"{', '.join(unknown)} {verb} not found on the build machine"]
-    return ActionError.all_of(Diagnostic("; ".join(texts), hint=hint) for hint, texts in problems.items())
+            nowhere.append(library)
+    if nowhere:
+        needing = sorted(str(m) for m, elf in objects.items() if set(nowhere).intersection(elf.needed))
+        names = dict.fromkeys(name.partition(".so")[0] for name in nowhere)
+        problems.append(
+            Diagnostic(
+                f"not found on the build machine: {', '.join(nowhere)}; needed by "
+                f"{_some(needing) or 'a grafted library'}",
+                hint="install what is missing; or name the folder where the build made it ([wheel] bundle-from, "
+                "LD_LIBRARY_PATH of repair) or the package that has it (provided-by); or leave it to the user's "
+                f"machine (exclude; repair --exclude {','.join(names)})",
+            )
+        )
+    return ActionError.all_of(problems)
+
+
+def _some(files: Sequence[str]) -> str:
+    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 
 def _unexplained(output: str) -> ActionError:

@@ -175,10 +175,23 @@ def test_all_libraries_that_are_nowhere_are_named_at_once(
     wheel = linked(tmp_path, "libfft.so.3", "libmpi.so.40", "libblas.so.3")
     (tmp_path / "lib").rename(tmp_path / "elsewhere")
     assert repair(wheel) == (1, None)
-    needed = ", ".join(
-        f"{name} (needed by demo/_core.so)" for name in ("libblas.so.3", "libfft.so.3", "libmpi.so.40")
+    assert (
+        "error: not found on the build machine: libblas.so.3, libfft.so.3, libmpi.so.40; needed by demo/_core.so\n"
+        in capsys.readouterr().err
     )
-    assert f"error: {needed} were not found on the build machine\n" in capsys.readouterr().err
+
+
+def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_path: Path) -> None:
+    """As torchcodec's, whose Python code loads the one before the other; the system's must not be grafted."""
+    own = compile_library(tmp_path / "libown.so", CODE)
+    module = compile_library(tmp_path / "_core.so", CODE.replace("made", "core"), "-Wl,--no-as-needed", own)
+    wheel = pack(tmp_path, {"demo/_core.so": module, "demo/lib/libown.so": own})
+    status, made = repair(wheel, environ={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
+    assert status == 0
+    assert made is not None
+    assert search_path(made, "demo/_core.so", tmp_path / "x") == ("$ORIGIN/lib",)
+    with zipfile.ZipFile(made) as archive:
+        assert not [name for name in archive.namelist() if ".libs/" in name]
 
 
 def test_files_for_several_cuda_majors_are_left_to_the_users_machine(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_what_a_wheel_declares(tmp_path: Path) -> None:
     assert declares(wheel(tmp_path / "b", "demo", "", "Requires-Dist: numpy"), [])
     with pytest.raises(ActionError) as caught:
         declared_sets(path, ["cuda12"], "12.4")
-    assert str(caught.value) == ("demo-1.0 has no extra 'cuda12'\n  hint: [test] extras can be: cuda13")
+    assert str(caught.value) == ("demo-1.0 has no extra 'cuda12'\n  hint: its extras are cuda13")
 
 
 @pytest.mark.parametrize(
