@@ -17,7 +17,7 @@ import click
 
 from gpuforge.cli.options import PATH, REQUIREMENT, Call, pass_call
 from gpuforge.cli.terminal import complain, result, say
-from gpuforge.errors import UsageError
+from gpuforge.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -48,7 +48,9 @@ class _Tests:
     "arguments", nargs=-1, required=True, metavar="WHEEL... [-- COMMAND...]", type=click.UNPROCESSED
 )
 @click.option(
-    "--gpu", is_flag=True, help="Test with this machine's GPUs. Without it, they and CUDA are hidden."
+    "--gpu",
+    is_flag=True,
+    help="Test with this machine's GPUs, and fail if it has none. Without it, they and CUDA are hidden.",
 )
 @click.option(
     "--with",
@@ -102,8 +104,10 @@ def command(
         tests = _of_manifest(_at(load(manifest), axis), tests)
     elif axis:
         raise click.UsageError("--axis is for a manifest: add --manifest FILE")
-    if gpu and not gpus():
-        say("note: this machine has no NVIDIA GPU: nothing is tested on one")
+    if gpu and not gpus() and not Path("/dev/dxg").exists():  # the latter in WSL
+        raise MissingError.of(
+            "--gpu: this machine shows no NVIDIA GPU", hint="does nvidia-smi list one? Or leave --gpu out"
+        )
     failed = 0
     for wheel in wheels:
         if not wheel.is_file():

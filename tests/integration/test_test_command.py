@@ -22,6 +22,14 @@ def wheel(tmp_path: Path, source: str, *requires: str) -> Path:
     return pack(tmp_path, {"demo/__init__.py": init}, requires=requires)
 
 
+def test_without_a_gpu_nothing_passes_as_tested_on_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gpuforge.containers.container.gpus", lambda: 0)
+    assert run(["test", str(wheel(tmp_path, "")), "--gpu"]) == 3
+    assert "--gpu: this machine shows no NVIDIA GPU" in capsys.readouterr().err
+
+
 @pytest.mark.network
 def test_a_wheel_is_installed_with_what_it_declares(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
