@@ -148,19 +148,34 @@ def _excludes(linked: Linked, linking: Linking, brought: Set[str]) -> list[str]:
 def _lead_to_own(tree: Path, files: Files, log: Log) -> None:
     """Give files a path to the wheel's own libraries that they find only if something has loaded them before.
 
-    auditwheel looks for them, too, and could take others of that name from the system. The RPATHs of a wheel may lead
-    there, because they are inherited, so such a wheel stays as it is until its libraries are grafted.
+    auditwheel looks for them, too, and could take others of that name from the system. An RPATH may lead there, because
+    it is inherited by what the file loads.
     """
+    inherited = {folder for m, elf in files.items() if elf.has_rpath for folder in _search_folders(m, elf)}
     apart = allowed()
-    for member, folders in _unreached(files).items() if not any(e.has_rpath for e in files.values()) else ():
-        named = [name for name in folders if name not in apart and not libraries.is_driver(name)]
-        if not named:
+    for member, folders in _unreached(files).items():
+        named = [
+            name
+            for name, folder in folders.items()
+            if folder not in inherited and name not in apart and not libraries.is_driver(name)
+        ]
+        if not named or files[member].has_rpath:
             continue
         place = _installed(member) or member
         ways = [os.path.relpath(folders[name], place.parent) for name in named]
         entries = dict.fromkeys("$ORIGIN" if way == "." else f"$ORIGIN/{way}" for way in ways)
         write_runpath(tree / member, [*files[member].search_path, *entries])
         log(f"{member}: finds {', '.join(named)} of this wheel by RUNPATH now")
+
+
+def _search_folders(member: PurePosixPath, elf: LinkedFile) -> set[str]:
+    """Return the folders of a file's search path that begin at its own, relative to site-packages."""
+    place = _installed(member) or member
+    return {
+        posixpath.normpath(f"{place.parent}/{re.sub('^[$](ORIGIN|{ORIGIN})', '.', entry)}")
+        for entry in elf.search_path
+        if from_origin(entry)
+    }
 
 
 def _unreached(files: Files) -> dict[PurePosixPath, dict[str, str]]:
@@ -172,13 +187,8 @@ def _unreached(files: Files) -> dict[PurePosixPath, dict[str, str]]:
     count = Counter(place.name for place in places.values())
     folders = {place.name: str(place.parent) for place in places.values() if count[place.name] == 1}
     found = {}
-    for member, place in places.items():
-        reached = {
-            posixpath.normpath(
-                f"{place.parent}{entry.replace('${ORIGIN}', '$ORIGIN').removeprefix('$ORIGIN')}"
-            )
-            for entry in files[member].search_path
-        }
+    for member in places:
+        reached = _search_folders(member, files[member])
         needed = dict.fromkeys(name for name in files[member].needed if name in folders)
         found[member] = {name: folders[name] for name in needed if folders[name] not in reached}
     return found

@@ -185,7 +185,12 @@ def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_
     """As torchcodec's, whose Python code loads the one before the other; the system's must not be grafted."""
     own = compile_library(tmp_path / "libown.so", CODE)
     module = compile_library(tmp_path / "_core.so", CODE.replace("made", "core"), "-Wl,--no-as-needed", own)
-    wheel = pack(tmp_path, {"demo/_core.so": module, "demo/lib/libown.so": own})
+    apart = compile_library(
+        tmp_path / "_apart.so", CODE, "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../demo.libs"
+    )
+    wheel = pack(
+        tmp_path, {"demo/_core.so": module, "demo/lib/libown.so": own, "demo/_apart.so": apart}
+    )  # an RPATH elsewhere leads to no such library
     status, made = repair(wheel, environ={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
     assert status == 0
     assert made is not None
