@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -138,6 +139,21 @@ sources = ["kernels/*.cpp"]
 headers = ["kernels/ops.h"]
 toolchain = "host"
 stands-in-for = "ops"
+[[objects]]
+name = "tool"
+role = "fallback"
+kind = "program"
+sources = ["kernels/*.cpp", "kernels/tool/main.cpp"]
+toolchain = "offload"
+abi = { version = "1", headers = ["kernels/ops.h"] }
+[[objects]]
+name = "cpu-tool"
+role = "fallback"
+kind = "program"
+sources = ["kernels/*.cpp", "kernels/tool/main.cpp"]
+headers = ["kernels/ops.h"]
+toolchain = "host"
+stands-in-for = "tool"
 [wheel]
 naming = ["plain"]
 exclude = ["omp", "omptarget"]
@@ -151,13 +167,22 @@ int ops_where(void) {
     return sum;
 }
 """
+MAIN = """\
+#include "../ops.h"
+#include <cstdio>
+int main() { std::printf("sum %d\\n", ops_where()); }
+"""
 PROGRAM = """\
-from ops._gpuforge import KernelLibrary
+from ops._gpuforge import KernelLibrary, KernelProgram
 from ops._gpuforge.driver import Device, Probe
 ops = KernelLibrary.shipped("ops")
 ops.machine = Probe((13, 0), (Device(0, "H100", (9, 0)),))
 print(ops.load().ops_where())
+tool = KernelProgram.shipped("tool")
+tool.machine = ops.machine
+print(tool.run(capture_output=True, text=True, check=True).stdout.strip())
 print(ops.explain())
+print(tool.explain())
 """
 
 
@@ -171,18 +196,23 @@ def clang() -> str:
     return program
 
 
-def test_a_library_by_clangs_offloading_is_given_up_where_it_cannot_load(tmp_path: Path, clang: str) -> None:
+def test_a_library_and_a_program_by_clangs_offloading_are_given_up_where_they_cannot_load(
+    tmp_path: Path, clang: str
+) -> None:
     manifest = HEAD + OFFLOADING.replace("CLANG", clang)
-    write(tmp_path, {**FILES, "kernels/ops.cpp": SUM, "gpuforge.toml": manifest})
+    sources = {"kernels/ops.cpp": SUM, "kernels/tool/main.cpp": MAIN}
+    write(tmp_path, {**FILES, **sources, "gpuforge.toml": manifest})
     built = gpuforge_build(tmp_path)
     said = built.stdout + built.stderr
     assert built.returncode == 0, said
-    assert "GPU code: fatbin containers as declared: 1 of sm_80 sm_90, no PTX" in said
-    assert "kernel sets: cpu-ops, ops: files and images match the index" in said
+    assert "GPU code: fatbin containers as declared: 2 of sm_80 sm_90, no PTX" in said
+    assert "kernel sets: cpu-ops, cpu-tool, ops, tool: files and images match the index" in said
     assert "warning GF201" in said
     lines = run_installed(tmp_path, PROGRAM)
-    assert lines[0] == "45"
-    if "used     shipped" in lines[2]:  # the loader does not find libomptarget, as on most machines
-        assert "refused  ops cubin sm_90  cannot be loaded: libomptarget.so" in "\n".join(lines)
-    else:
-        assert "used     ops cubin sm_90" in lines[2]
+    assert lines[:2] == ["45", "sum 45"]
+    shown = "\n".join(lines)
+    for name in ("ops", "tool"):
+        if f"used     {name} cubin sm_90" not in shown:
+            # the loader does not find libomptarget, as on most machines
+            assert re.search(rf"used     shipped +cpu-{name}, made by g", shown)
+            assert re.search(rf"refused  {name} cubin sm_90 +cannot be loaded: libomptarget\.so", shown)
