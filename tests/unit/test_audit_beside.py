@@ -72,6 +72,11 @@ _load("cu13", "libcudart.so.13")
 """
 
 
+OF_GPU_CODE = elf(sections={".nv_fatbin": fatbin("compute_80:9.0")})
+OF_A_NAME = elf(sections={".rodata": b"\0libcudart.so.13\0"})
+
+
+@pytest.mark.parametrize("opener", [OF_GPU_CODE, OF_A_NAME])
 @pytest.mark.parametrize(
     ("name", "by_path", "second"),
     [
@@ -81,16 +86,16 @@ _load("cu13", "libcudart.so.13")
     ],
 )
 def test_a_neighbours_cudart_that_is_opened_at_run_time_counts(
-    tmp_path: Path, name: str, by_path: bool, second: bool
+    tmp_path: Path, name: str, by_path: bool, second: bool, opener: bytes
 ) -> None:
-    """JAX's plugin has no NEEDED entry for it."""
+    """JAX's plugin has no NEEDED entry for it, and others name it without GPU code of their own."""
     bundled = {
         "demo/ext.so": elf(needed=[name], runpath="$ORIGIN/../demo.libs"),
         f"demo.libs/{name}": elf(soname=name),
     }
     own = wheel(tmp_path, bundled)
     plugin = {
-        "other/plugin.so": elf(sections={".nv_fatbin": fatbin("compute_80:9.0")}),
+        "other/plugin.so": opener,
         **({"other/__init__.py": JAX_LOADS} if by_path else {}),
     }
     (tmp_path / "other").mkdir()

@@ -242,18 +242,32 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
 def opened_cudarts(
     graph: LinkGraph, objects: Iterable[ElfObject], known: Iterable[LoadedLibrary]
 ) -> Iterator[LoadedLibrary]:
-    """Yield the libcudart that objects with GPU code, such as JAX's, open at run time, beside the `known` copies.
+    """Yield the libcudart that objects open at run time, beside the `known` copies.
 
-    By its plain name it is a known copy of that name, as the dynamic linker reuses it; by a path it is a file.
+    They are objects with GPU code and no runtime, such as JAX's, and those that name one libcudart of an installed
+    package. By its plain name it is a known copy of that name, as the dynamic linker reuses it; by a path it is a file.
     """
+    objects = tuple(objects)
     names = {copy.requested for copy in known}
-    for own in own_runtimes(graph, objects):
+    for own in (*own_runtimes(graph, objects), *_named_runtimes(graph, objects)):
         brought = (package for package, soname in _packages().items() if soname == own.soname)
         package = next((p for p in brought if any(p in each for each in graph.declared.values())), "")
         by_path = package and any(preload.opens(own.soname) for preload in graph.wheel(own.wheel).preloads)
-        if own.how == "opened" and (by_path or own.soname not in names):
+        if own.how == "opened" and (package or own.file) and (by_path or own.soname not in names):
             origin = LibraryOrigin("package", package) if package else LibraryOrigin("system", own.soname)
             yield own._replace(origin=origin, opened=bool(by_path))
+
+
+def _named_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[LoadedLibrary]:
+    """Yield the only libcudart that an object without GPU code and without a runtime names in its constants."""
+    for found in objects:
+        named = {name for name in found.mentioned_sonames if libraries.is_cudart(name)}
+        own = found.containers or found.has_static_cudart or is_nvidia_library(graph, found)
+        if len(named) == 1 and not own and not any(map(libraries.is_cudart, (*found.needed, found.soname))):
+            (name,) = named
+            yield LoadedLibrary(
+                LibraryOrigin("system", ""), name, found.wheel, found.file, name, how="opened"
+            )
 
 
 @cache
