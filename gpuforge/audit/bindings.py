@@ -17,9 +17,10 @@ from typing import NamedTuple
 from gpuforge.audit import layout, policy
 from gpuforge.audit.link.edges import LoadSet
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.audit.rules.loading import is_imported
 from gpuforge.binary.elf.file import version_hash
+from gpuforge.binary.elf.header import DT_SYMTAB
 from gpuforge.binary.elf.symbols import gnu_hash, hash_at
 from gpuforge.binary.facts import Bindings, ElfObject
 from gpuforge.cpython import CPython
@@ -32,6 +33,7 @@ _PYTHON = re.compile(r"libpython3.*\.so.*")
 _OF_GCC = re.compile(r"lib(?:stdc\+\+|gcc_s|gfortran|quadmath|gomp|atomic)\.so\.\d+")
 _OF_MUSL = re.compile(r"libc\.(?:musl|so$)")
 _OF_GLIBC = re.compile(r"lib(?:c|m|dl|rt|pthread|util|crypt|resolv|anl|nsl|mvec)\.so\.\d+")
+_LOADED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"}  # by every Python
 # bytes: the least of all releases, with their own libraries in it; dlopen takes from it (elf/dl-tls.c, since 2.32)
 _TLS_SURPLUS = 3 * 144 + 4 * 144 + 512
 _TLS_ALIGN = 64  # bytes; a larger one must be that of an object which the program started with
@@ -55,6 +57,7 @@ _HWCAPS = re.compile(
 )
 
 
+_MODULE = re.compile(r"\.(?:cpython-3\d+t?(?:-[\w-]+)?|abi3|pypy3\d+-pp\d+-[\w-]+)\.so$")
 _OF_PROCESSOR = re.compile(r"-(x86_64|aarch64)-linux-")  # in the names of modules
 # behind a module's name, by the beginning of the tags: EXTENSION_SUFFIXES of CPython and PyPy
 _SUFFIXES = {
@@ -97,7 +100,8 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
     unjudged += ["private and removed functions of CPython"] if any(map(_python, wheel.linked)) else []
     if any(tag.startswith("linux_") for tag in wheel.platforms):
         unjudged += ["the versions of the system's libraries"]
-    unjudged += ["relocations", "processor instructions"] if wheel.linked else []
+    unjudged += ["functions of the system's libraries"] * bool(wheel.linked)
+    unjudged += ["relocations", "hash tables", "processor instructions"] if wheel.linked else []
     return Judged(tuple(problems), tuple(unjudged))
 
 
@@ -113,8 +117,14 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
     if root.is_refused or root.no_dlopen:
         yield f"{root.name} can only be loaded as a program"
     module = root.name.partition(".")[0]
-    exports = _exports(root.bindings.exports) if root.bindings and module != "__init__" else frozenset()
-    if exports and module.isascii() and gnu_hash(f"PyInit_{module}") | 1 not in exports:
+    has_symbols = root.bindings and any(tag == DT_SYMTAB for tag, _ in root.dynamic)
+    exports = _exports(root.bindings.exports) if root.bindings else frozenset()
+    if (
+        has_symbols
+        and module != "__init__"
+        and module.isascii()
+        and gnu_hash(f"PyInit_{module}") | 1 not in exports
+    ):
         yield f"{root.name} does not define PyInit_{module}"
 
 
@@ -135,6 +145,8 @@ def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
         named.setdefault(found.name, []).append(found.file)
     for edge in graph.edges_of(wheel):
         target, files = edge.provider.object, named.get(edge.needed, [])
+        if target and edge.needed in _LOADED and not edge.loader.is_program:
+            yield f"Python has loaded the system's {edge.needed} before {target.file}"
         if target is None or len(files) < 2:
             continue
         folders = {entry.folder for entry in layout.search(edge.loader, wheel.linked)}
@@ -145,7 +157,11 @@ def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
 
 
 def refused(wheel: WheelFacts) -> Iterator[str]:
-    """Yield what glibc refuses on some systems, or on all."""
+    """Yield what glibc refuses on some systems, or on all, and files that are modules by their names alone."""
+    modules = {o.file for o in wheel.linked}
+    for file in wheel.members.keys() - modules:
+        if _MODULE.search(file) and not (wheel.form in PACKAGES and layout.left_over_folder(file)):
+            yield f"{posixpath.basename(file)} is no library that the dynamic linker loads"
     for level in sorted({o.isa for o in wheel.linked} - {""}):
         names = [o.name for o in wheel.linked if o.isa == level]
         yield f"glibc refuses {_short(names)} on processors below {level}"

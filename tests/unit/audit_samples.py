@@ -91,7 +91,7 @@ def elf(
     tail, shoff, count = _sections(base + len(body), sections or {})
     size = base + len(body) + len(tail)
     segments = [
-        (1, 5, 0, size),
+        (1, 7, 0, size),
         (2, 6, offsets["dynamic"], len(packed)),
         (0x6474E551, stack, 0, 0),
         (3, 4, offsets["interp"], len(parts["interp"]))

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import elf, wheel, with_ident
 from proof_samples import MODULE
 
 from gpuforge.audit import audit
+from gpuforge.binary.elf.file import opened
+from gpuforge.binary.elf.header import DT_SYMTAB
 from gpuforge.binary.elf.symbols import gnu_hash
 
 LIBRARY = "demo.libs/libx.so.1"
@@ -101,6 +103,44 @@ def test_an_older_release_of_a_grafted_library(
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: newer})) == ""
     name = MODULE.rpartition("/")[2]
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: older})) == reason.format(name, name)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("demo/two.cpython-311-x86_64-linux-gnu.so", b"ext.so", "{} is no library that the dynamic linker loads"),
+        ("demo/two.abi3.so", with_ident(elf(), 17, 0xFE), "{} is no library that the dynamic linker loads"),
+        ("demo/two.so", b"INPUT(libx.so.1)", ""),
+        ("demo.libs/libc.so.6", elf(soname="libc.so.6"), "Python has loaded the system's {} before demo.libs/{}"),
+        ("demo.libs/libc-1.so.6", elf(soname="libc-1.so.6"), ""),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_what_is_loaded(tmp_path: Path, file: str, content: bytes, reason: str) -> None:
+    name = file.rpartition("/")[2]
+    module = ours(needed=["libc.so.6"])
+    assert withheld(wheel(tmp_path, {MODULE: module, file: content})) == reason.format(name, name)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(("field", "value", "found"), [
+    (4, 0x12, True), (4, 0x22, True), (4, 0x02, False), (4, 0x13, False), (5, 3, True), (5, 2, False), (8, 0, False),
+], ids=["global", "weak", "local", "a section", "protected", "hidden", "no value"])  # fmt: skip
+def test_symbols_that_the_dynamic_linker_passes_over(
+    tmp_path: Path, field: int, value: int, found: bool
+) -> None:
+    data = bytearray(compiled(tmp_path, "ext.so", INIT, "-Wl,--build-id=none").read_bytes())
+    with opened(tmp_path / "ext.so") as file:
+        assert file is not None
+        at = file.dynamic.place(DT_SYMTAB)
+        names = file.dynamic.strings
+        while names.text(int.from_bytes(data[at : at + 4], "little")) != "PyInit_ext":
+            at += 24
+    data[at + field : at + field + (8 if field == 8 else 1)] = value.to_bytes(
+        8 if field == 8 else 1, "little"
+    )
+    reason = withheld(wheel(tmp_path, {MODULE: bytes(data)}))
+    assert reason == "" if found else reason.endswith(" does not define PyInit_ext")
 
 
 @pytest.mark.parametrize(

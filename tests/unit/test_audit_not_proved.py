@@ -329,7 +329,9 @@ def _fits(own: Path, other: Path) -> bool:
 # What was proved, as lines of text: each kind, whole.
 
 
-INSTRUCTIONS = "; not compared: relocations, processor instructions"
+INSTRUCTIONS = (
+    "; not compared: functions of the system's libraries, relocations, hash tables, processor instructions"
+)
 EXT = "demo/ext.cpython-311-x86_64-linux-gnu.so"
 CUFFT = Floor(
     "nvidia-cufft", "12.0.0.15", "12.0", "13.0", symbols={"libcufft.so.12": 14}, refused=("11.4.1.4",)

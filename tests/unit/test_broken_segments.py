@@ -19,6 +19,7 @@ LOAD, DYNAMIC, RELRO = 0, 1, 3  # program headers of the sample
 OFFSET, ADDRESS, SIZE, MEMORY, ALIGN = 8, 16, 32, 40, 48  # fields
 PLAIN = elf(needed=["libm.so.6"], soname="libx.so", segment=(0x6474E552, b"relocated"))
 
+READ_ONLY = PLAIN[: 64 + 56 + 4] + b"\4" + PLAIN[64 + 56 + 5 :]  # its dynamic section
 DYNAMIC_SIZE: int = struct.unpack_from("<Q", PLAIN, 64 + 56 + SIZE)[0]
 
 
@@ -40,9 +41,9 @@ def with_dynamic(tag: int, value: int) -> bytes:
     return bytes(data)
 
 
-def with_flags(flags: int) -> bytes:
-    """Return the sample with other permissions of its load."""
-    return PLAIN[: 64 + 4] + struct.pack("<I", flags) + PLAIN[64 + 8 :]
+def with_flags(flags: int, data: bytes = PLAIN) -> bytes:
+    """Return a sample with other permissions of its load."""
+    return data[: 64 + 4] + struct.pack("<I", flags) + data[64 + 8 :]
 
 
 def with_tls(align: int, size: int = 16, memory: int = 64) -> bytes:
@@ -91,10 +92,15 @@ BROKEN = {
     "a segment in parts of pages": ("error", changed(LOAD, ALIGN, -4)),
     "a segment in three pages": ("error", changed(LOAD, ALIGN, 2 << 16)),
     "a segment without permissions": ("error", with_flags(0)),
-    "tables that may only be executed": ("error", with_flags(1)),
+    "tables that may only be executed": ("error", with_flags(1, READ_ONLY)),
     "thread-local variables in steps of 24 bytes": ("error", with_tls(24)),
     "thread-local variables elsewhere": ("error", with_tls(16, size=1 << 20, memory=1 << 20)),
     "thread-local variables larger in the file": ("error", with_tls(16, memory=8)),
+    "a dynamic section that may only be read": ("error", with_flags(4)),
+    "code of the end that may not be executed": ("error", with_flags(6, elf(dynamic=[(13, 64)]))),
+    "a segment of a terabyte": ("error", changed(LOAD, MEMORY, 1 << 41)),
+    "relocations of 16 bytes": ("error", elf(dynamic=[(9, 16)])),
+    "functions with relocations of the other kind": ("error", elf(dynamic=[(20, 17)])),
     "relocations elsewhere": ("error", elf(dynamic=[(7, 1 << 20), (8, 24)])),
 }
 
@@ -112,9 +118,10 @@ def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: b
 @pytest.mark.parametrize(
     "data",
     [PLAIN, changed(LOAD, MEMORY, 1 << 16), second_load(1 << 20), changed(RELRO, MEMORY, 4000),
-     with_flags(2), with_tls(32), with_tls(0), with_tls(1, size=0, memory=1 << 20),
+     with_flags(2), elf(dynamic=[(13, 64), (9, 24), (20, 7)]),
+     with_tls(32), with_tls(0), with_tls(1, size=0, memory=1 << 20),
      elf(dynamic=[(7, 64), (8, 24)]), elf(dynamic=[(7, 1 << 20), (8, 0)])],
-    ids=["sound", "zeros behind", "two segments", "read-only to the end of a page", "written",
+    ids=["sound", "zeros behind", "two segments", "read-only to the end of a page", "written", "code of the end",
          "thread-local variables", "not aligned", "zeros in no segment", "relocations", "no relocations"],
 )  # fmt: skip
 def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:

@@ -54,6 +54,7 @@ class Header(NamedTuple):
     abi_version: int = 0
     os_abi: int = 0
     versions: Collection[int] = (1,)  # in e_ident and e_version
+    is_usual: bool = True  # the rest of e_ident is zeros, and program headers have their usual size
 
     def segment(self, kind: int) -> Segment | None:
         """Return the segment of a type that counts if there are several.
@@ -117,6 +118,7 @@ def read_header(window: Window) -> Header:
         ident[8],
         ident[7],
         frozenset((ident[6], version)),
+        not any(ident[9:]) and (not segments or phentsize == (32 if bits == 32 else 56)),
     )
 
 

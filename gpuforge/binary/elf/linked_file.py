@@ -50,14 +50,17 @@ _TEXTS = {
     DT_RUNPATH: "RUNPATH",
     DT_FILTER: "FILTER",
 }
-_DT_INIT = 12
+_DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELA, _DT_RELAENT = 12, 13, 20, 7, 9
+_FARTHEST = 1 << 40  # bytes that a file takes in memory; no system maps many times more
 # tables and functions that the dynamic linker reads or calls, by their addresses, and their sizes
 _POINTERS = {
     DT_HASH: ("the hash table (DT_HASH)", 0), DT_GNU_HASH: ("the hash table (DT_GNU_HASH)", 0),
     DT_SYMTAB: ("the table of symbols (DT_SYMTAB)", 0), DT_VERSYM: ("the table of versions (DT_VERSYM)", 0),
-    7: ("the table of relocations (DT_RELA)", 8), 17: ("the table of relocations (DT_REL)", 18),
+    _DT_RELA: ("the table of relocations (DT_RELA)", 8), 17: ("the table of relocations (DT_REL)", 18),
     23: ("the table of relocations (DT_JMPREL)", 2), 36: ("the table of relocations (DT_RELR)", 35),
     _DT_INIT: ("the code of initialization (DT_INIT)", 0), 25: ("the table of initialization (DT_INIT_ARRAY)", 27),
+    _DT_FINI: ("the code of the end (DT_FINI)", 0), 26: ("the table of the end (DT_FINI_ARRAY)", 28),
+    3: ("the table of functions (DT_PLTGOT)", 0),
 }  # fmt: skip
 
 SENTENCES = {
@@ -74,6 +77,10 @@ SENTENCES = {
     "behind strings": "{0} lies past the string table (DT_STRTAB)",
     "end outside": "{0} ends in no PT_LOAD segment",
     "unreadable": "{0} may not be read by the process",
+    "unwritable": "{0} lies in a segment that may not be written, and glibc writes to it",
+    "code": "{0} lies in a segment that may not be executed",
+    "far": "{0} ends at address {end:#x}, farther than systems map",
+    "value": "{0} is {value}, and glibc ends the process if it is not {expected}",
     "power": "{0} is aligned to {align} bytes, which is not a power of two",
     "align": "{0} is aligned to {align} bytes, and glibc refuses what is not whole pages",
 }
@@ -86,7 +93,8 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
     if header.type == RELOCATABLE or not header.segments:
         return ()
     loads = [segment for segment in header.segments if segment.type == PT_LOAD]
-    broken = [found for index, load in enumerate(loads) if (found := _of_load(index, load, file.window.size))]
+    size, first = file.window.size, min((load.address for load in loads), default=0)
+    broken = [found for index, load in enumerate(loads) if (found := _of_load(index, load, size, first))]
     for index, (one, other) in enumerate(pairwise(loads), 1):
         if other.address < one.address:
             broken.append(_load(index, "order"))
@@ -103,7 +111,7 @@ def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
     return BrokenSegment(f"PT_LOAD {index}", kind, facts)
 
 
-def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
+def _of_load(index: int, load: Segment, size: int, first: int) -> BrokenSegment | None:
     if (load.address - load.offset) % max(load.align, _PAGE):
         return _load(index, "page", address=load.address, offset=load.offset)
     if load.offset + load.size > size:
@@ -112,6 +120,8 @@ def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
         return _load(index, "size")
     if not load.flags & (PF_R | PF_W | PF_X) and load.memory:
         return _load(index, "unreadable")
+    if load.address + load.memory > _FARTHEST + first:
+        return _load(index, "far", end=load.address + load.memory)
     if load.align % _PAGE:
         return _load(index, "align", align=load.align)
     if load.align & (load.align - 1):
@@ -138,6 +148,8 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
         return BrokenSegment(name, "outside", loads=in_a_page)
     if segment.address - load.address != segment.offset - load.offset:
         return BrokenSegment(name, "place", loads=True)
+    if segment.type in {PT_DYNAMIC, PT_GNU_RELRO} and segment.flags & PF_W > load.flags & PF_W:
+        return BrokenSegment(name, "unwritable")
     return None
 
 
@@ -183,22 +195,33 @@ def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
 
 
 def _of_tables(values: Mapping[int, int], header: Header, loads: list[Segment]) -> Iterator[BrokenSegment]:
-    """Yield the tables that the process cannot read: code alone need not be readable, and x86 reads what it writes."""
+    """Yield what the process cannot read or run, and what glibc asserts (elf/get-dynamic-info.h).
+
+    Code alone need not be readable, and x86 reads what it writes.
+    """
     dynamic = header.segment(PT_DYNAMIC)
-    tables = [values[tag] for tag in (DT_STRTAB, *_POINTERS) if tag in values and tag != _DT_INIT]
-    tables += [dynamic.address] if dynamic else []
+    code = {values.get(tag, 0) for tag in (_DT_INIT, _DT_FINI)}
+    tables = {values[tag] for tag in (DT_STRTAB, *_POINTERS) if tag in values} - code
+    tables |= {dynamic.address} if dynamic else set()
     for index, load in enumerate(loads):
         inside = any(load.address <= table < load.address + load.memory for table in tables)
         if inside and not load.flags & (PF_R | PF_W):
             yield _load(index, "unreadable")
     for tag, (name, size_tag) in _POINTERS.items():
         start, size = values.get(tag, 0), values.get(size_tag, 0) if size_tag else 1
-        if (
-            start
-            and size
-            and not any(m.address <= start and start + size <= m.address + m.memory for m in loads)
-        ):
+        if not (start and size):
+            continue
+        within = [m for m in loads if m.address <= start and start + size <= m.address + m.memory]
+        if not within:
             yield BrokenSegment(name, "outside")
+        elif start in code and not within[0].flags & PF_X:
+            yield BrokenSegment(name, "code")
+    expected = (
+        {_DT_RELAENT: ("DT_RELAENT", 24), _DT_PLTREL: ("DT_PLTREL", _DT_RELA)} if header.bits == 64 else {}
+    )
+    for tag, (name, value) in expected.items():
+        if values.get(tag, value) != value:
+            yield BrokenSegment(name, "value", {"value": values[tag], "expected": value})
 
 
 class LinkedFile(NamedTuple):

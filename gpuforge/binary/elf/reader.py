@@ -45,6 +45,10 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
         return cubin.read(found, wheel=wheel, file=file)
     if header.versions != {1}:
         raise MalformedError.of(f"its header has the version {max(header.versions)}, and glibc takes only 1")
+    if not header.is_usual:
+        raise MalformedError.of(
+            "its header has bytes after its ABI, or program headers of a size, that glibc refuses"
+        )
     broken = linked_file.problems(found)
     try:
         return _linked(found, sought, wheel, file)._replace(broken=broken)

@@ -243,6 +243,12 @@ def _count(file: ElfFile) -> int | None:
     return int(last) + 1
 
 
+_FOUND, _FOUND_TYPES, _STT_TLS = (
+    (1, 2, 10),
+    (0, 1, 2, 5, 6, 10),
+    6,
+)  # GLOBAL, WEAK, GNU_UNIQUE; NOTYPE to GNU_IFUNC
+_HIDDEN, _SHN_ABS = (1, 2), 0xFFF1
 _MOST_IMPORTS = 1 << 17  # symbols of a table that are read
 
 
@@ -264,6 +270,7 @@ def bindings(file: ElfFile) -> Bindings | None:
         table = file.window.read(place[0], size)
         versions, needed = defined_versions(file), needed_versions(file)
         numbers = _version_numbers(file, count if versions else first)
+        lost = _not_found(file, place[0], first, len(hashes))
     except MissedError:  # another pass takes too long
         return None
     rows = list(_layout(file.header).iter_unpack(table))
@@ -279,6 +286,8 @@ def bindings(file: ElfFile) -> Bindings | None:
     elif not hashes:
         defined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 != _STB_LOCAL and section]
         hashes = array("I", (gnu_hash(name) | 1 for name in _names(file, rows, defined)))
+    for number in lost:
+        hashes[number] = 0
     hashes = hashes[: len(defined)]
     if versions and numbers:
         at = {number: version_hash(version) if number > 1 else 0 for number, version in versions.items()}
@@ -327,6 +336,30 @@ def _hashes(file: ElfFile, count: int) -> "tuple[int, array[int]]":
     if len(places) - places.count(0) != sum(each & 1 for each in chain) or not any(table[:bits]):
         raise MalformedError.of("its hash table (DT_GNU_HASH) does not lead to its symbols")
     return first, array("I", (each | 1 for each in chain))
+
+
+def _not_found(file: ElfFile, start: int, first: int, count: int) -> list[int]:
+    """Return which of the symbols in a hash table the dynamic linker passes over (glibc, elf/dl-lookup.c, check_match).
+
+    Hidden and local ones, those of other types, and those without a value.
+    """
+    if not count or file.header.bits == 32:
+        return []
+    size = _layout(file.header).size
+    table = file.window.read(start + first * size, count * size)
+    kinds, places, values = table[4::size], table[5::size], array("Q", table)[1::3]
+    odd_kinds = {kind for kind in set(kinds) if kind >> 4 not in _FOUND or kind & 15 not in _FOUND_TYPES}
+    odd_places = {place for place in set(places) if place & 3 in _HIDDEN}
+    if not (odd_kinds or odd_places or 0 in values):
+        return []
+    absolute = _SHN_ABS.to_bytes(2, "little" if file.header.order == "<" else "big")
+    return [
+        number
+        for number, (kind, place, value) in enumerate(zip(kinds, places, values, strict=True))
+        if kind in odd_kinds
+        or place in odd_places
+        or not (value or kind & 15 == _STT_TLS or table[number * size + 6 : number * size + 8] == absolute)
+    ]
 
 
 def _version_numbers(file: ElfFile, count: int) -> "array[int]":
