@@ -377,6 +377,12 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
             line(action.title)
             line(f"  {words(result.outcome.results[action.id].reason)}", dim=True)
         line()
+    for action in () if explain else result.plan.actions:
+        if (reason := result.outcome.results[action.id].reason).kind == "output-damaged":
+            say(
+                shown(f"{action.title}: {why(reason)}; it was set aside, and the action ran again"),
+                fg="yellow",
+            )
     wheels: dict[Path, list[BuiltWheel]] = {}
     for wheel in result.wheels:
         wheels.setdefault(wheel.path, []).append(wheel)

@@ -278,11 +278,12 @@ def test_the_result_is_escaped(
     show_result(Result(plan, chosen, Outcome(results), [wheel], 3.0, [aside]), images=(), explain=True)
     failed = plan.wheels[plan.cells[0].id].action
     results[failed] = ActionResult(failed, "failed", damaged, error=Diagnostic(odd))
-    show_result(Result(plan, chosen, Outcome(results), [], 3.0, [aside]), images=(), explain=True)
+    show_result(Result(plan, chosen, Outcome(results), [], 3.0, [aside]), images=(), explain=False)
     out, err = capsys.readouterr()
     assert shown(f"dist/{odd}") in out
     assert shown(f"warning {odd}: {odd}") in out
     assert shown(f"its stored output is damaged ({odd})") in out
+    assert shown(f"its stored output is damaged ({odd}); it was set aside") in err
     assert f"the older {shown(odd)} is now in ./" in err
     assert [line for line in (out + err).split("\n") if shown(line) != line] == []
 

@@ -139,7 +139,8 @@ class File:
         elif _is_path(node):
             yield _PATH
         elif isinstance(node, ast.Constant):
-            yield from [_named(node.value, id(node))] if isinstance(node.value, str) else []
+            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            yield from [_named(text, id(node))] if isinstance(text, str) else []
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             yield from self._at_end(node.right, depth)
         elif parts := _joined_parts(node):

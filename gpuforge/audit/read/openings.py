@@ -41,7 +41,9 @@ _COMPUTED = re.compile(
     rb"|\b(?:pickle|dill|cloudpickle|joblib|marshal|shelve)\.(?:loads?|open|Unpickler)\(|\bos\.(?:exec|posix_spawn)\w*\("
     rb"|\xef\xbc[\xa1-\xba]|\xef\xbd[\x81-\x9a]|\xf0\x9d[\x90-\x9f]"  # letters that Python takes for those of ASCII
 )
-_REACHED = re.compile(rb"\bgetattr\(|\bvars\(|__dict__|\bglobals\(\)")  # beside an import of a means
+_REACHED = re.compile(
+    rb"\bgetattr\(|\bvars\(|__dict__|\bglobals\(\)|__mro__|__bases__|__subclasses__|\b(?:getmembers|attrgetter|methodcaller)\b"
+)  # beside an import of a means
 _ENCODING = re.compile(
     rb"(?i)\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8|latin|iso-8859|us-ascii|ascii|cp125)[-\w]"
 )
@@ -202,8 +204,13 @@ class _Uses:
     def _is_passed_on(self, node: ast.AST, modules: set[str]) -> bool:
         """Return whether a means is used other than by calling it: in a variable, by `getattr`, as `cdll.name`."""
         above = self._file.parents.get(id(node))
-        if isinstance(node, ast.Constant):  # import_module("ctypes"), sys.modules["ctypes"]
-            return isinstance(above, ast.Call | ast.Subscript) and node.value in _MODULES
+        if isinstance(
+            node, ast.Constant
+        ):  # import_module("ctypes"), sys.modules["ctypes"], attrgetter("CDLL")
+            named = isinstance(node.value, str) and node.value.rpartition(".")[2] in _OPENERS
+            return isinstance(above, ast.Call | ast.Subscript) and (named or node.value in _MODULES)
+        if isinstance(node, ast.MatchClass):  # case object(CDLL=opener)
+            return not _OPENERS.isdisjoint(node.kwd_attrs)
         if isinstance(node, ast.ImportFrom):
             of_means = _OPENERS | _LOADERS if (node.module or "").partition(".")[0] in _MODULES else set()
             return any(each.asname and each.name in of_means | _OTHERS for each in node.names)
