@@ -22,6 +22,7 @@ from threading import Thread
 from typing import Any
 
 from gpuforge import digest
+from gpuforge.actions.build_notes import CPU_OPTIONS, NEWER
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
@@ -194,25 +195,44 @@ if [ "${behind}" ]; then
     rm -f "$text"
     exit $status
 fi
-compiles=
+compiles= never= newer= source=
 for word; do
+    shift
     case "$word" in
+        -march=native | -mcpu=native | -mtune=native) {native} ;;
         -c) compiles=yes ;;
-        {never}) compiles=; break ;;
+        {never}) never=yes ;;
+        *.c | *.cc | *.cpp | *.cxx | *.C) source=$word ;;
     esac
+    case "$word" in -march=x86-64) ;; {newer}) newer="$newer$word " ;; esac
+    set -- "$@" "$word"
 done
-if [ "$compiles" ] && [ -x "${program}" ]; then
+if [ "$compiles" ] && [ "$newer" ]; then
+    case "$PWD/$source" in
+        */CMakeScratch/* | */meson-private/* | */conftest.c*) ;;
+        *) echo "$newer$source" >>{record} ;;
+    esac
+fi
+{cpu}if [ "$compiles" ] && [ -z "$never" ] && [ -x "${program}" ]; then
 {ask}fi
 exec {compiler} "$@"
 """
-# Inputs that sccache ignores: this machine's processor, modules, plugins, and files that assembly includes.
-_NEVER = (
-    "-m*=native | -fmodule* | -fplugin* | -specs* | --specs* | -fdump* | -fstack-usage | *.s | *.S | *.sx"
-)
+# Inputs that sccache ignores: modules, plugins, and files that assembly includes.
+_NEVER = "-fmodule* | -fplugin* | -specs* | --specs* | -fdump* | -fstack-usage | *.s | *.S | *.sx"
+_NATIVE = """echo "gpuforge: error: ${0##*/} $word compiles for the processor of this machine" >&2; exit 1"""
+# The linker notes the level in what it makes: the loader of an older processor refuses it, and the audit reads it.
+_CPU = """\
+set -- -march={cpu} "$@"
+case "{cpu} $* " in x86-64-v*" -shared "*) set -- "$@" -Wl,-z,{cpu} ;; esac
+"""
 
 
-def write_wrapper(compiler: Path, name: str, folder: Path) -> Path:
-    """Write `folder/name`, which calls `compiler`; return its path."""
+def write_wrapper(compiler: Path, name: str, folder: Path, cpu: str = "") -> Path:
+    """Write `folder/name`, which calls `compiler`; return its path.
+
+    It compiles for the level `cpu` ("x86-64-v2") where the command has no `-march`. `-march=native` is an error, or
+    that level. Options for newer processors than x86-64's baseline are recorded in `CPU_OPTIONS` beside the folder.
+    """
     folder.mkdir(exist_ok=True)
     call = f'{_BEHIND}=1 "${PROGRAM}" "$0"'
     text = _WRAPPER.format(
@@ -221,6 +241,10 @@ def write_wrapper(compiler: Path, name: str, folder: Path) -> Path:
         behind=_BEHIND,
         program=PROGRAM,
         never=_NEVER,
+        native="continue" if cpu else _NATIVE,
+        newer=" | ".join(f"-m{option}*" for option in NEWER),
+        record=shlex.quote(str(folder.parent / CPU_OPTIONS)),
+        cpu=_CPU.format(cpu=cpu) if cpu else "",
         ask=ASK.format(call=call),
     )
     return _put(folder / name, text)

@@ -49,11 +49,12 @@ class HostBuild(CompilingStep[P]):
     before: tuple[tuple[str, ...], ...] = ()
     gencode: tuple[str, ...] = ()  # nvcc's options for the manifest's architectures
     accepted: tuple[str, ...] = ()  # what nvcc may compile for all the same: "others", or some "missing"
+    cpu: str = ""  # the level that is compiled for: "x86-64-v2"
     bundle_from: tuple[str, ...] = ()  # folders whose shared libraries the wheel may get
 
     def run(self: HostBuild[Path], at: Workdir) -> dict[str, Any]:
-        """Write the wheel; return what the compiler cache was used for."""
-        from gpuforge.actions import compiler_cache
+        """Write the wheel; return what the compiler cache was used for, and notes for the user."""
+        from gpuforge.actions import build_notes, compiler_cache
         from gpuforge.actions.compiler_cache import write_nvcc, write_wrapper
         from gpuforge.actions.venv import adopt, runner_of
         from gpuforge.plan import git_version
@@ -68,7 +69,7 @@ class HostBuild(CompilingStep[P]):
         for name, folder in self.sdist.items():
             tree.copy(folder, overlay / name)
         for what, path in self.compilers().items():
-            write_wrapper(path, self.names[what], at.scratch / "bin")
+            write_wrapper(path, self.names[what], at.scratch / "bin", self.cpu)
         if self.toolkit:
             nvcc = self.toolkit / "bin" / "nvcc"
             write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc", self.gencode, self.accepted)
@@ -80,7 +81,8 @@ class HostBuild(CompilingStep[P]):
             build(self, at, runner_of(python))
         if self.overlay or self.sdist or self.bundle_from:
             _keep_libraries(self, at)
-        return {"compiler_cache": asdict(used[0])}
+        notes = build_notes.of_cpu(at.scratch, self.source)
+        return {"compiler_cache": asdict(used[0]), "notes": [*notes]}
 
 
 def build(step: HostBuild[Path], at: Workdir, runner: HookRunner) -> None:
@@ -184,6 +186,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
             for what, rules in _ACCEPTED.items()
             if targets and any(each.rule in rules for each in manifest.audit.ignore)
         ),
+        cpu=(build.cpu or "") if cell.machine == "x86_64" else "",
         bundle_from=manifest.wheel.bundle_from,
     )
     env = variables.host_build(

@@ -70,6 +70,7 @@ class PackageWheel(Step[P]):
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
+    newer_cpu: bool = False  # of [build] cpu
     exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
     pins: Mapping[str, str] = field(default_factory=dict)  # versions of the toolkit's pip packages
     pins_file: str = ""  # a file of the toolkit with more of them
@@ -138,7 +139,9 @@ def repaired(
     pins = links.all_pins(spec.pins, spec.toolkit, spec.pins_file)
     build = value_file.read(BuildLibraries, spec.carried) if spec.carried else BuildLibraries()
     provided = value_file.read(Provided, spec.provided) if spec.provided else Provided()
-    linking = repair.Linking(spec.cuda, spec.linkage, pins, search_path, spec.exclude, build)
+    linking = repair.Linking(
+        spec.cuda, spec.linkage, pins, search_path, spec.exclude, build, newer_cpu=spec.newer_cpu
+    )
     done = repair.repair(tree, name, scratch, linking, print)
     _judge_kernels(spec, tree, search_path)
     distributions = tuple(dict.fromkeys((*done.distributions, *provided.forgotten)))
@@ -293,6 +296,7 @@ def finished_wheel(
         python=python_tag(cell),
         abi=manifest.package.abi,
         size_limit=manifest.wheel.size_limit_bytes,
+        newer_cpu=manifest.build.cpu not in {None, "x86-64"},
         exclude=tuple(manifest.wheel.exclude),
         pins=found.packages if found else {},
         pins_file=found.packages_file if found else "",

@@ -107,6 +107,13 @@ def cache_use(result: ActionResult) -> CacheUse | None:
     return None
 
 
+def notes(result: ActionResult) -> Iterator[str]:
+    """Yield what a build reported about the machine that it ran on; the project's build may have written it, too."""
+    match result.counts.get("notes"):
+        case [*found]:
+            yield from (note for note in found if isinstance(note, str))
+
+
 def cache_totals(uses: Iterable[CacheUse]) -> list[str]:
     """Return the cache use of several builds in few lines: the sum of their hits, and each note once."""
     found = list(uses)
@@ -242,6 +249,8 @@ def result_data(result: Result) -> dict[str, Any]:
             entry["kept"] = str(done.kept)
         if use := cache_use(done):
             entry["compiler_cache"] = cache_data(use)
+        if found := [*notes(done)]:
+            entry["notes"] = found
         if done.error:
             entry["error"] = str(done.error)
     wheels = [
@@ -395,6 +404,8 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     what = (
         f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
     )
+    for text in dict.fromkeys(note for each in ran for note in notes(each)):
+        _warning(f"this machine: {text}")
     for text in cache_totals(filter(None, map(cache_use, ran))):
         line(f"compiler cache: {text}", dim=True)
     plan = result.plan

@@ -182,6 +182,9 @@ class CompilerCache(Table):
     """Folders of the other manifests."""
 
 
+CpuLevelName = Literal["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
+
+
 class Build(Table):
     """The host build: the project's own PEP 517 build, in an environment that gpuforge controls.
 
@@ -231,6 +234,12 @@ class Build(Table):
         default=None, alias="compiler-cache", examples=[{"name": "finufft", "with": ["../cufinufft"]}]
     )
     """Projects that share their compiler cache. Default: each project has its own."""
+    cpu: CpuLevelName | None = Field(default=None, examples=["x86-64-v2"])
+    """Processors that C and C++ code is compiled for, on every machine: the compilers get `-march` with this level, in
+    place of `-march=native`. A project's own `-march=haswell` or `-mavx2` for some files stays, and is listed after the
+    build. Users with an older processor get an error from the loader, and the audit reports GF505 for levels from v2
+    on. Without this key `-march=native` ends the build. Kernels and libraries that gpuforge compiles have keys of their
+    own."""
     cuda: StrictBool = Field(default=True, examples=[False])
     """Whether the host build needs a CUDA toolkit. With `false` it gets none, and one build per Python serves the
     wheels of all CUDA versions. Kernels that gpuforge compiles are not affected."""
@@ -409,7 +418,6 @@ ROLE_KEYS: Mapping[str, RoleKeys] = {
 
 Role = Literal["host-only", "gpu", "user-compiled", "fallback"]
 VersionPart = Literal["major", "major.minor", "exact"]
-CpuLevelName = Literal["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 
 
 class Abi(Table):

@@ -50,6 +50,9 @@ class Linking(NamedTuple):
     search_path: Sequence[Path]  # folders with libraries to graft, besides the system's
     exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
     build: BuildLibraries = BuildLibraries()  # its other libraries
+    newer_cpu: bool = (
+        False  # whether its files may need a newer processor than the tag promises; the audit reports it
+    )
 
 
 class Repaired(NamedTuple):
@@ -76,7 +79,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     _lead_to_own(tree, before, log)
     brought = {soname for found in _brought(before, linking.build.carried).values() for soname in found}
     excludes = _excludes(linked, linking, brought)
-    made = graft(tree, name, scratch, excludes, linking.search_path, linking.build.others, log)
+    made = graft(tree, name, scratch, excludes, linking, log)
     shutil.rmtree(tree)
     unpacked.unpack(made, tree)
     made.unlink()
@@ -361,25 +364,25 @@ def graft(
     name: WheelName,
     scratch: Path,
     excludes: list[str],
-    search_path: Sequence[Path],
-    others: Mapping[str, str],
+    linking: Linking,
     log: Log,
 ) -> Path:
     """Make a grafted wheel of the unpacked one in `tree`, in `scratch`; return its path, whose name has the tags.
 
-    `excludes` are the SONAMEs, or patterns of them, that are not grafted. `others` are libraries by the package that
-    has them in the build environment, for errors. Raises ActionError with the library or the symbols at fault.
+    `excludes` are the SONAMEs, or patterns of them, that are not grafted. Raises ActionError with the library or the
+    symbols at fault.
     """
     source = scratch / "unrepaired" / str(name)
     target = scratch / "repaired"
     unpacked.write(tree, source, compress=False)
     options = [*(f"--exclude={pattern}" for pattern in excludes), "--wheel-dir", str(target)]
-    environ = _environment(scratch, search_path)
+    options += ["--disable-isa-ext-check"] * linking.newer_cpu
+    environ = _environment(scratch, linking.search_path)
     done = _auditwheel(["repair", "-z", "0", "--plat", "auto", *options, str(source)], environ)
     missing = _missing(done.stdout, source, excludes, environ)
     source.unlink()
     if missing:
-        raise _not_located(missing, tree, others)
+        raise _not_located(missing, tree, linking.build.others)
     made = sorted(target.glob("*.whl"))
     if done.returncode or len(made) != 1:
         error = _too_new(done.stdout, tree)

@@ -24,6 +24,11 @@ OWN_ARCHS = (
     "them nvcc gets those of `archs`. Or list all of them in `archs`. If the project compiles some files for others on "
     "purpose, accept that in [[audit.ignore]] (GF401: some are missing, GF409: there are others)"
 )
+_NATIVE = Advice(
+    r"gpuforge: error: \S+ -m\w+=native",
+    'write cpu = "x86-64" or "x86-64-v2" below [build]: then this level is compiled for in place of "native". Or '
+    "remove the option: the wheel's code would differ with the machine that built it",
+)
 # Messages about a missing build requirement, and the requirement.
 _MODULES = (
     (r"^(?:    )?ModuleNotFoundError: No module named 'pkg_resources'", '"setuptools<82"'),
@@ -44,7 +49,14 @@ def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
     else:
         missing = "install the system package that has this header, or put the header into a folder of [build] overlay"
     archs = Advice(_ARCHS, OWN_ARCHS)
-    return (archs, *_libraries(file), *reached, *_modules(), Advice(_NOT_FOUND.format(_ANY), missing))
+    return (
+        archs,
+        _NATIVE,
+        *_libraries(file),
+        *reached,
+        *_modules(),
+        Advice(_NOT_FOUND.format(_ANY), missing),
+    )
 
 
 def _modules() -> Iterator[Advice]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.actions import compiler_cache
+from gpuforge.actions import build_notes, compiler_cache
 from gpuforge.actions.compiler_cache import compiler_identity, write_nvcc, write_wrapper
 from gpuforge.cli import build_report
 from gpuforge.errors import MissingError
@@ -58,11 +58,64 @@ def test_compilations_ask_the_cache_and_the_rest_does_not(gxx: Path, cache: Path
 
 @pytest.mark.parametrize(
     "word",
-    ["-march=native", "-mtune=native", "-fmodules-ts", "-fplugin=x.so", "-specs=x", "-fdump-tree-all", "a.s"],
+    ["-fmodules-ts", "-fplugin=x.so", "-specs=x", "-fdump-tree-all", "a.s"],
 )
 def test_what_sccache_does_not_look_into_does_not_reach_it(gxx: Path, cache: Path, word: str) -> None:
     for words in (["-c", word, "x.o"], [word, "-c", "x.o"]):
         assert call(gxx, *words, cache=cache).stdout.splitlines() == words
+
+
+def test_code_for_this_processor_ends_the_command_or_is_for_the_level_of_the_manifest(
+    gxx: Path, tmp_path: Path
+) -> None:
+    done = call(gxx, "-march=native", "-c", "a.c")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "gpuforge: error: g++ -march=native compiles for the processor of this machine\n",
+    )
+    level = write_wrapper(tmp_path / "real" / "g++", "g++", tmp_path / "level", "x86-64-v2")
+    said = call(level, "-mtune=native", "-c", "a.c").stdout
+    assert said.splitlines() == ["-march=x86-64-v2", "-c", "a.c"]
+    said = call(level, "-shared", "a b.o").stdout
+    assert said.splitlines() == ["-march=x86-64-v2", "-shared", "a b.o", "-Wl,-z,x86-64-v2"]
+
+
+def test_code_for_newer_processors_is_noted(gxx: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for words in (
+        ["-mavx2", "-mfma", f"{source}/a.c"],
+        ["-march=x86-64", "b.c"],
+        ["c.c", "-msse4.1"],
+        ["d.c"],
+    ):
+        call(gxx, "-c", *words)
+    call(gxx, "-mavx", "-c", "conftest.c")
+    (source / "CMakeConfigureLog.yaml").write_text(CONFIGURED)
+    assert [text.partition(". ")[0] for text in build_notes.of_cpu(tmp_path, source)] == [
+        "compiled with -mavx2 -mfma: a.c",
+        "compiled with -msse4.1: c.c",
+        "CMakeLists.txt:5 ran a program with -mavx2 on this processor; another one may decide otherwise",
+    ]
+
+
+CONFIGURED = """
+events:
+  -
+    kind: "try_run-v1"
+    backtrace:
+      - "/cmake/Modules/CheckCSourceRuns.cmake:91 (cmake_check_source_runs)"
+      - "CMakeLists.txt:5 (check_c_source_runs)"
+    buildResult:
+      stdout: |
+        [1/2] /usr/bin/cc -DAVX2_ON_HOST  -mavx2 -o src.c.o -c src.c
+    runResult:
+      variable: "AVX2_ON_HOST_EXITCODE"
+  -
+    kind: "try_run-v1"
+    runResult:
+      variable: "OTHER_EXITCODE"
+"""
 
 
 @pytest.mark.parametrize("status", ["2", "254"])
