@@ -34,6 +34,9 @@ class FetchTestRequirements(Step[P]):
     wheel: P | None = None  # the wheel, one of its metadata alone, or the folder that holds it
     shared: P | None = None  # a folder of wheels: what lies there already is left out
     kernels: P | None = None  # folder of the wheel's own kernels wheel, which no index has
+    built: tuple[
+        P, ...
+    ] = ()  # folders of wheels that were built before, for packages without wheels on the index
     requires: tuple[str, ...] = ()  # what the tests need
     extras: tuple[str, ...] = ()  # the wheel's extras to install
     cuda: str = ""  # the CUDA version that it is for: its extra is fetched, too
@@ -58,7 +61,8 @@ class FetchTestRequirements(Step[P]):
             self._fetch(output, wheel, extras, self.requires, pins)
         else:
             self._download(output, self.requires, [], "what the tests need")
-        known |= {path.name for path in self.shared.glob("*.whl")} if self.shared else set()
+        for folder in (self.shared, *self.built):
+            known |= {path.name for path in folder.glob("*.whl")} if folder else set()
         own = {filename.project(path.name) for path in self.kernels.glob("*.whl")} if self.kernels else set()
         for path in sorted(output.iterdir()):
             if path.name in known or filename.project(path.name) in own:
@@ -137,12 +141,13 @@ class FetchTestRequirements(Step[P]):
             self.python,
             requires,
             output,
-            [folder for folder in (self.shared, self.kernels) if folder],
+            [folder for folder in (self.shared, self.kernels, *self.built) if folder],
             constraints=pins,
             indexes=self.indexes,
             declared=declared,
             what=what,
-            hint="correct the project's dependencies, or what its tests need (`[test] requires`, test --with)",
+            hint="correct the project's dependencies, or what its tests need (`[test] requires`, test --with); "
+            "`[test] build` builds packages that have no wheels",
         )
 
 
@@ -156,6 +161,7 @@ class TryWheel(Step[P]):
     needed: P | None = None  # folders of the wheels that it needs
     shared: P | None = None
     kernels: P | None = None
+    built: tuple[P, ...] = ()
     project: P | None = None  # the source tree
     tests: P | None = None  # where the command runs; default: an empty folder
     toolkit: P | None = None  # the toolkit of the machine that the wheel is meant for
@@ -176,7 +182,7 @@ class TryWheel(Step[P]):
     @property
     def found(self: TryWheel[Path]) -> tuple[Path, ...]:
         """The folders of wheels that it may install."""
-        return tuple(folder for folder in (self.needed, self.shared, self.kernels) if folder)
+        return tuple(folder for folder in (self.needed, self.shared, self.kernels, *self.built) if folder)
 
     def run(self: TryWheel[Path], at: Workdir) -> None:
         """Write the tests and their outcomes; raises ActionError for a wheel that fails."""
@@ -214,6 +220,7 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         needed=_declared(context, cell, wheel, own, shared),
         shared=shared,
         kernels=own,
+        built=source_files.built_wheels(context.file, context.contents),
         project=Staged(source(context)) if reads_project else None,
         tests=Staged(source_files.test_sources(context.file, context.contents))
         if test.command and test.sources
@@ -252,7 +259,10 @@ def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
     name += f"-cu{cell.toolkit}" if of_toolkit else ""
     return context.add_step(
         FetchTestRequirements[Handle](
-            python=compiler.interpreter(cell, at), requires=test.requires, indexes=indexes
+            python=compiler.interpreter(cell, at),
+            built=source_files.built_wheels(context.file, context.contents),
+            requires=test.requires,
+            indexes=indexes,
         ),
         at,
         id=f"{name}/test-requirements",
@@ -277,6 +287,7 @@ def _declared(
         wheel=ActionInput(wheel.action, "declared"),
         shared=shared,
         kernels=ActionInput(own.action, "declared") if own else None,
+        built=source_files.built_wheels(context.file, context.contents),
         requires=test.requires if test.command else (),
         extras=extras(context.file.manifest, cell),
         cuda=cell.toolkit,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ from gpuforge.cli.options import (
 )
 from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, missing_status, planned
 from gpuforge.cli.terminal import say
-from gpuforge.errors import MissingError, UsageError
+from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
@@ -196,15 +198,49 @@ def _refuse_options(ctx: click.Context, name: str) -> None:
 def planned_by(options: Options, call: Call) -> Planned:
     """Return the plan of a build; raises MissingError if one of its folders cannot be used."""
     folders.check(options.dist, call.cache, call.environ)
+
+    def sites(file: ManifestFile) -> list[ContainerImage]:
+        if not (options.no_test or options.dry_run):
+            _build_first(file, options)
+        return _sites(options, file, call.cache)
+
     return planned(
         options.path,
         options,
         machine_type(),
-        lambda file: _sites(options, file, call.cache),
+        sites,
         call.environ,
         test=not options.no_test,
         gpu=options.gpu,
     )
+
+
+def _build_first(file: ManifestFile, options: Options) -> None:
+    """Build the manifests of `[test] build`, each into its own `dist`; raises ActionError if one of them fails."""
+    for number, name in enumerate(file.manifest.test.build):
+        folder = Path(os.path.normpath(file.folder / name))
+        say(f"building {name} first, as [test] build says")
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "gpuforge",
+            "build",
+            str(folder),
+            "--no-test",
+            "--allow-missing",
+        ]
+        command += [f"--output={folder / 'dist'}", f"--runner={options.runner}"]
+        command += [
+            *(f"--image={image}" for image in options.images),
+            *(f"--python={each}" for each in options.python),
+        ]
+        if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+            raise ActionError.of(
+                f"{name} could not be built",
+                hint=f"its errors are above; `gpuforge build {folder}` tries again",
+                place=file.place("test", "build", number),
+            )
 
 
 def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerImage]:

@@ -40,6 +40,7 @@ class _Tests:
     beside: bool  # the command line names some of `requires`: without a command, the package is imported beside them
     indexes: Callable[[str], Mapping[str, str]] = lambda _: {}  # of packages, for the wheel's CUDA major
     project: Path | None = None
+    built: tuple[Path, ...] = ()
     sources: tuple[str, ...] = ()
 
 
@@ -154,6 +155,7 @@ def _of_manifest(file: ManifestFile, given: _Tests) -> _Tests:
         beside=given.beside,
         indexes=partial(_indexes, file.manifest),
         project=file.folder,
+        built=tuple(file.folder / each / "dist" for each in test.build),
         sources=tuple(test.sources),
     )
 
@@ -182,7 +184,12 @@ def _test(
     env = dict(environ)
     shared = folder / "shared" / "out" / "wheels" if tests.requires and not oldest else None
     fetch = FetchTestRequirements[Path](
-        python=python, requires=tests.requires, indexes=tests.indexes(cuda), cuda=cuda, oldest=oldest
+        python=python,
+        built=tests.built,
+        requires=tests.requires,
+        indexes=tests.indexes(cuda),
+        cuda=cuda,
+        oldest=oldest,
     )
     if shared and not _perform(fetch, folder / "shared", env):
         return True
@@ -194,6 +201,7 @@ def _test(
         wheel=wheel,
         needed=folder / "fetch" / "out" / "wheels",
         shared=shared,
+        built=tests.built,
         project=tests.project,
         tests=_sources(tests, folder / "sources"),
         cell=wheel.name,

@@ -633,6 +633,10 @@ class Test(Table):
     that has no driver. `--gpu` uses the machine's own."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["pytest"]])
     """Further packages for the command, as wheels. They are installed after the wheel was imported without them."""
+    build: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["../pytools"]])
+    """Folders with manifests to build first, for packages that the wheel or the command needs and that have no wheels
+    on the index. `build` builds them for the same Pythons, without their tests; what is in their `dist` may then be
+    installed."""
     sources: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["tests"]])
     """Files and folders beside the manifest that are copied into the command's working folder, which is otherwise
     empty. Unlike tests run from `{project}`, tests copied here cannot import the source tree by accident."""

@@ -97,6 +97,12 @@ def test_sources(file: ManifestFile, contents: Contents) -> FileInput:
     return files(file.folder, sorted(found), contents)
 
 
+def built_wheels(file: ManifestFile, contents: Contents) -> tuple[FileInput, ...]:
+    """Return the wheels of the manifests that `[test] build` names: those in the `dist` of each."""
+    folders = [file.folder / name / "dist" for name in file.manifest.test.build]
+    return tuple(files(folder, sorted(folder.glob("*.whl")), contents) for folder in folders)
+
+
 def overlay(file: ManifestFile, number: int, folder: str, contents: Contents) -> FileInput:
     """Return all files in a folder of `[build] overlay`; raises UsageError for links that lead out of it."""
     root = file.folder / folder

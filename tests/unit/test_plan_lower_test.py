@@ -9,6 +9,7 @@ import pytest
 from plan_samples import ONE_CELL, LoadRecipe, plan_of, problems, request_of
 
 from gpuforge.actions.cell_actions import Plan
+from gpuforge.cli.main import run
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.site import Machine
 
@@ -126,6 +127,33 @@ def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(
     )
     fetch = action(plan, "py3/test-requirements")
     assert fetch.title == "fetch what the tests need on Python 3.13"
+
+
+def test_wheels_that_were_built_first_are_found_by_fetch_and_test(
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path
+) -> None:
+    (dist := tmp_path / "first" / "dist").mkdir(parents=True)
+    file = recipe(add=TEST.replace("requires", 'build = ["../first"]\nrequires'))
+    found = []
+    for content in ("one", "two"):
+        (dist / "first-1.0-py3-none-any.whl").write_text(content)
+        plan = plan_of(file, machine, **ONE_CELL)
+        names = ("py3.11/test-requirements", f"{CELL}/test-requirements", f"{CELL}/test")
+        found.append([action(plan, name) for name in names])
+        assert [request_of(each)["built"] for each in found[-1]] == [["input"]] * 3
+    assert all(one.inputs != two.inputs for one, two in zip(*found, strict=True))
+
+
+@pytest.mark.thorough
+def test_a_manifest_that_cannot_be_built_first_ends_the_build(
+    recipe: LoadRecipe, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = recipe(add='\n[test]\nbuild = ["../none"]\n').folder
+    assert run(["build", str(folder), "--cuda", "13"]) == 1
+    err = capfd.readouterr().err
+    assert "building ../none first, as [test] build says" in err
+    assert "gpuforge.toml:" in err
+    assert "../none could not be built" in err
 
 
 def test_without_tests_there_is_a_note(recipe: LoadRecipe, machine: Machine) -> None:
