@@ -21,7 +21,8 @@ from uuid import uuid4
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "integration"))
 
-from dask_service import DaskCluster
+import psutil
+from dask_build import Silent, cluster
 from s3_service import s3_server
 
 from gpuforge import digest
@@ -48,20 +49,8 @@ class Took:
     client: float
 
 
-class Silent:
+class Strict(Silent):
     """An observer that shows nothing; every action must succeed."""
-
-    def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
-        """Do nothing."""
-
-    def on_start(self, action: Action, log: Path) -> None:
-        """Do nothing."""
-
-    def on_wait(self, action: Action, what: str) -> None:
-        """Do nothing."""
-
-    def on_interrupt(self) -> None:
-        """Do nothing."""
 
     def on_finish(self, action: Action, result: ActionResult) -> None:
         """Raise for an action that failed."""
@@ -109,7 +98,7 @@ def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: 
             ledger=Ledger(cache / "ledger.jsonl"),
             workers=found,
             jobs=workers,
-            observer=Silent(),
+            observer=Strict(),
             logs=cache / "logs",
             project="bench",
         ).run()
@@ -126,15 +115,13 @@ def each(seconds: float) -> str:
     return f"{seconds / SHORT * 1000:.0f}"
 
 
-def worker_seconds(cluster: DaskCluster) -> float:
+def worker_seconds(nannies: Sequence[psutil.Process]) -> float:
     """Return the processor's time that the workers have used."""
-    ticks = [
-        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in cluster.worker_processes()
-    ]
-    return sum(sum(map(int, fields[11:15])) for fields in ticks) / os.sysconf("SC_CLK_TCK")
+    times = [child.cpu_times() for each in nannies for child in each.children()]
+    return float(sum(each.user + each.system + each.children_user + each.children_system for each in times))
 
 
-def tables(folder: Path, cluster: DaskCluster) -> list[str]:
+def tables(folder: Path) -> list[str]:
     """Measure all, and return the rows."""
     rows = [
         "| actions | runner | s | ms per action | client, CPU ms per action | worker, CPU ms per action |"
@@ -144,11 +131,12 @@ def tables(folder: Path, cluster: DaskCluster) -> list[str]:
     rows.append(
         f"| {SHORT} of 0 s | one local process | {here.clock:.1f} | {each(here.clock)} | {each(here.client)} | |"
     )
-    cluster.start(1)
-    measured(folder, 2, 0, 1, cluster.address)  # the worker has loaded what it needs
-    before = worker_seconds(cluster)
-    there = measured(folder, SHORT, 0, 1, cluster.address)
-    worker = worker_seconds(cluster) - before
+    with cluster(folder, 1) as (address, begun):
+        nannies = [psutil.Process(each.pid) for each in begun[1:]]
+        measured(folder, 2, 0, 1, address)  # the worker has loaded what it needs
+        before = worker_seconds(nannies)
+        there = measured(folder, SHORT, 0, 1, address)
+        worker = worker_seconds(nannies) - before
     rows.append(
         f"| {SHORT} of 0 s | dask, 1 worker | {there.clock:.1f} | {each(there.clock)} | {each(there.client)} "
         f"| {each(worker)} |"
@@ -159,21 +147,21 @@ def tables(folder: Path, cluster: DaskCluster) -> list[str]:
     ]
     rows.append("|---|---|---|---|---|---|---|")
     for workers in SIZES:
-        cluster.start(workers)
-        for length in LENGTHS:
-            measured(folder, 2 * workers, 0.5, workers, cluster.address)
-            count = EACH * workers
-            local = measured(folder, count, length, workers, None)
-            dask = measured(folder, count, length, workers, cluster.address)
-            ideal = EACH * length
-            rows.append(
-                f"| {length:g} s | {workers} | {local.clock:.1f} | {ideal / local.clock:.2f} "
-                f"| {dask.clock:.1f} | {ideal / dask.clock:.2f} | {dask.client:.1f} |"
-            )
+        with cluster(folder, workers) as (address, _):
+            for length in LENGTHS:
+                measured(folder, 2 * workers, 0.5, workers, address)
+                count = EACH * workers
+                local = measured(folder, count, length, workers, None)
+                dask = measured(folder, count, length, workers, address)
+                ideal = EACH * length
+                rows.append(
+                    f"| {length:g} s | {workers} | {local.clock:.1f} | {ideal / local.clock:.2f} "
+                    f"| {dask.clock:.1f} | {ideal / dask.clock:.2f} | {dask.client:.1f} |"
+                )
     return rows
 
 
-def two_clients(folder: Path, cluster: DaskCluster) -> str:
+def two_clients(folder: Path, address: str) -> str:
     """Have a second client join a first one on the same workers, and return what both took."""
     workers, length, later = SIZES[-1], 10.0, 14.0
     begin, pids = time.monotonic(), []
@@ -184,7 +172,7 @@ def two_clients(folder: Path, cluster: DaskCluster) -> str:
         status = 1
         try:
             time.sleep(wait)
-            measured(folder / name, count, length, workers, cluster.address)
+            measured(folder / name, count, length, workers, address)
             status = 0
         finally:
             os._exit(status)
@@ -206,9 +194,9 @@ def main() -> None:
             server = stack.enter_context(s3_server(folder / "s3"))
             env |= {**server.env, "GPUFORGE_STORE": f"{server.url}/store"}
         os.environ.update(env)
-        cluster = DaskCluster(folder / "cluster", env)
-        stack.callback(cluster.stop)
-        sys.stdout.write("\n".join([*tables(folder, cluster), "", two_clients(folder, cluster), ""]))
+        rows = tables(folder)
+        with cluster(folder, SIZES[-1]) as (address, _):
+            sys.stdout.write("\n".join([*rows, "", two_clients(folder, address), ""]))
 
 
 if __name__ == "__main__":

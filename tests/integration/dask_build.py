@@ -113,6 +113,7 @@ def _lines(mark: Path) -> list[str]:
 def cluster(top: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """Start a scheduler and workers as users do; each worker has a cache folder of its own."""
     file = top / "scheduler.json"
+    file.unlink(missing_ok=True)
     dask = Path(sys.executable).with_name("dask")
     log = (top / "cluster.log").open("wb")
     begun = [
