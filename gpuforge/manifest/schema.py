@@ -159,7 +159,9 @@ def _key(key: str, field: FieldInfo) -> str:
     description = field.description or (
         inspect.cleandoc(inside[0].__doc__ or "").split("\n\n")[0] if inside else ""
     )
-    lines = [f"**`{key}`** · {_type(field)} · {_default(field)}", "", *description.split("\n")]
+    # a table named by the version gives it, which the model cannot say
+    presence = "required, unless the table's name is the version" if key == "toolkit" else _default(field)
+    lines = [f"**`{key}`** · {_type(field)} · {presence}", "", *description.split("\n")]
     if field.examples and not (key == "schema" or inside):
         lines += ["", f"Example: `{key} = {toml(field.examples[0])}`"]
     return "\n".join(lines) + "\n"
