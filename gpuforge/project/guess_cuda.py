@@ -109,9 +109,9 @@ def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason] | Note]:
         newer = least and (toolkit != _of_major(major, None) or len(usable) < len(majors))
         why = because("toolkit-at-least", least.where, version=least.version) if least and newer else reason
         if refused:
-            first = next(iter(refused.values()))[0]
-            what = ", ".join(dict.fromkeys(each.text for gone in refused.values() for each in gone))
-            if len(usable) == 1:
+            gone = refused.get(major) or [each for of_one in refused.values() for each in of_one]
+            first, what = gone[0], ", ".join(dict.fromkeys(each.text for each in gone))
+            if major in refused:
                 yield Note(_CUDA, because("archs-refused", first.where, what=what, toolkit=toolkit))
             else:
                 why = because("archs-gone", first.where, what=what)
@@ -211,7 +211,10 @@ def _own_archs(project: Project, table: tuple[str, ...]) -> Iterator[Note]:
     read = [Seen(each.variable, each.where) for each in project.script.switches]
     read = [seen for seen in read if re.fullmatch(OWN_ARCHS, seen.text) and seen.text != "CUDAARCHS"]
     named = [*read, *project.cmake.own_archs]
-    computed = project.script.computed_archs or project.cmake.computed_archs
+    computed = project.script.computed_archs
+    if any(each.variable == "TORCH_CUDA_ARCH_LIST" for each in project.script.switches):
+        computed = None  # of what gpuforge sets, or only where it is not set
+    computed = computed or project.cmake.computed_archs
     if named:
         yield Note(table, because("own-archs", named[0].where, name=named[0].text))
     elif computed:

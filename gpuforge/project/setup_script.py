@@ -20,9 +20,12 @@ from gpuforge.runtime.arch import Arch
 NAME = "setup.py"
 _LARGEST = 300_000  # characters; setuptools' own has 3,000
 _GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"
+_SHORT = r"--?(?:gpu-architecture|arch)=sm_(\w+)"  # also of PTX, if `-code` does not stand beside it
+_RUNS = {"run", "call", "check_call", "check_output", "Popen", "spawn"}
 _DOWNLOADS = ("urllib", "requests", "urllib3", "httpx")
 _ASKS_FOR_GPU = ("is_available", "cuda")
 _HELPS = r"build|setup|cmake|tool|helper|compil|cuda|ext"
+_WORDS = ("extras_require", "keywords", "entry_points")  # whose texts are about users, not about the build
 _METADATA = ("name", "version", "python_requires", "classifiers", "install_requires")
 _VARIABLE = r"[A-Z][A-Z0-9_]{2,60}"
 _LONGEST_VALUE = 40  # characters that a variable is compared with
@@ -274,13 +277,13 @@ class _Reader:
     def note(self) -> None:
         """Add what the file says to the script."""
         script, is_main = self.script, self.file == NAME
+        words = [word.value for _, word in self.keywords if word.arg in _WORDS]
+        script.texts += [each for each in self.constants(without=words) if len(each.text) < 500]
         for node in self.nodes:
             if isinstance(node, ast.Name | ast.Attribute):
                 script.names.setdefault(last_name(node), self.at(node))
                 if isinstance(node, ast.Attribute) and (node.attr, last_name(node.value)) == _ASKS_FOR_GPU:
                     script.asks_for_gpu = script.asks_for_gpu or self.at(node)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 500:
-                script.texts.append(Seen(node.value, self.at(node)))
         for call, word in self.keywords:
             value = word.value.value if isinstance(word.value, ast.Constant) else None
             if is_main and word.arg in _METADATA and last_name(call.func) == "setup":
@@ -347,11 +350,17 @@ class _Reader:
                 for each in word.value.elts:
                     if isinstance(each, ast.Constant) and isinstance(each.value, str):
                         yield Seen(each.value, self.at(word.value))
-        for seen in self.script.texts:
-            if seen.where.file == self.file and (
-                match := re.fullmatch(r"-l((?!ineinfo)[A-Za-z]\w*)", seen.text)
-            ):
+        programs = [call.args[0] for call in self.calls if call.args and last_name(call.func) in _RUNS]
+        for seen in self.constants(without=programs):  # no option of `ls -la`
+            if match := re.fullmatch(r"-l((?!ineinfo)[A-Za-z]\w*)", seen.text):
                 yield Seen(match[1], seen.where)
+
+    def constants(self, *, without: Iterable[ast.expr]) -> Iterator[Seen]:
+        """Yield all constant texts but those in some expressions."""
+        left_out = {id(inner) for node in without for inner in ast.walk(node)}
+        for node in self.nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
+                yield Seen(node.value, self.at(node))
 
     def gpu_extensions(self) -> Iterator[Seen]:
         """Yield the modules of extensions with CUDA sources."""
@@ -435,12 +444,18 @@ class _Reader:
             isinstance(node, ast.Call) and last_name(node.func) == "format"
         )
         words = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)] if makes else []
-        return self.texts.of(node) if any(re.search(r"gencode|,code=", str(word)) for word in words) else ()
+        return (
+            self.texts.of(node)
+            if any(re.search(r"gencode|,code=|-arch=", str(word)) for word in words)
+            else ()
+        )
 
     def gencode(self, text: str | None, node: ast.expr, at_least: str) -> Iterator[Gencode]:
         """Yield the architectures in `arch=…,code=…` for nvcc, if there are any."""
         if text is None and self.script.computed_archs is None:
             self.script.computed_archs = self.at(node)
+        if (short := re.fullmatch(_SHORT, text or "")) and (arch := _parsed(short[1])):
+            yield Gencode(short[0], self.at(node), at_least, arch, (arch,), (arch,))
         for match in re.finditer(_GENCODE, text or ""):
             with suppress(ValueError):
                 arch = Arch.parse(match[1])

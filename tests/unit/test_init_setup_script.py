@@ -73,6 +73,26 @@ def test_architectures_that_the_only_toolkit_refuses_are_asked_for(tmp_path: Pat
     assert found.keys["cuda.13.archs"] == ("90",)
 
 
+def test_architectures_that_every_toolkit_refuses_are_asked_for(tmp_path: Path) -> None:
+    flags = '["-gencode=arch=compute_30,code=sm_30", "-gencode=arch=compute_60,code=sm_60"]'
+    script = f"{PLAIN}Extension('demo._c', ['k.cu'], extra_compile_args={flags})"
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
+    assert found.notes["archs-refused"] == {"what": "sm_30", "toolkit": "12.4"}
+
+
+@pytest.mark.parametrize(
+    "text", ["setup(extras_require={'cuda': ['pycuda']})", "setup(keywords=['cuda', 'nvcc'])"]
+)
+def test_words_for_users_are_no_use_of_cuda(tmp_path: Path, text: str) -> None:
+    found = drafted(tmp_path, {"setup.py": f"{PLAIN}Extension('demo._c', ['c.c'])\n{text}"})
+    assert found.keys["build.cuda"] is False
+
+
+def test_options_of_programs_are_no_libraries(tmp_path: Path) -> None:
+    script = f"{PLAIN}subprocess.run(['ls', '-la'])\nExtension('demo._c', ['c.c'], extra_link_args=['-lusb'])"
+    assert drafted(tmp_path, {"setup.py": script}).notes["of-system"]["names"] == "usb"
+
+
 def test_functions_that_hand_on_many_arguments_are_read_once(tmp_path: Path) -> None:
     calls = "".join(
         f"def f{n}(a, b):\n    a = a + b\n    b = b + a\n    return f{n}(b, a)\n" for n in range(9)
@@ -140,6 +160,13 @@ def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path)
         ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in (80, 90)]', ("80", "90"), False),
         ('["-gencode=arch=compute_{},code=sm_{}".format(cc, cc) for cc in ["80"]]', ("80",), False),
         ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in detected()]', "common", True),
+        ('["-arch=sm_80"]', ("80+ptx",), False),
+        ('["-arch=compute_%s" % os.environ.get("DEMO_CC")]', "common", True),
+        (
+            '[f"-gencode=arch=compute_{c},code=sm_{c}" for c in found(os.environ["TORCH_CUDA_ARCH_LIST"])]',
+            "common",
+            False,  # gpuforge sets it
+        ),
         ('["-O3"]', "common", False),
     ],
 )
