@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -500,6 +501,18 @@ def test_the_functions_of_the_torch_at_hand_decide(
 )
 def test_a_symbol_has_a_readable_name(symbol: str, name: str) -> None:
     assert readable(symbol) == name
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [(("x_torch24", "x_torch25"), []), (("x_64", "x_256"), ["warning"]), (("x_torch24", "y"), ["warning"])],
+)
+def test_objects_that_name_a_release_of_torch_are_for_it_alone(
+    tmp_path: Path, names: Sequence[str], found: list[str]
+) -> None:
+    files = {f"demo/{name}.so": elf(undefined=ATEN, needed=["libtorch_cpu.so"]) for name in names}
+    report = audit([wheel(tmp_path, files, requires=["torch>=2.3.0"])])
+    assert [f.severity for f in report.findings if f.code == "GF216"] == found
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,23 @@ def test_a_module_that_python_does_not_look_for(
     assert withheld(path) == f"Python does not look for {names[0]}" * lost
 
 
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize("script", ["", TWO_NODES])
+def test_names_of_versions_that_an_old_patchelf_wrote_over(tmp_path: Path, script: str) -> None:
+    versioned = compiled(tmp_path, "libx.so.1", NEW, script=TWO_NODES).read_bytes()
+    compiled(tmp_path, "libx.so.1", NEW, script=script)
+    source = f"{INIT}int new(void); int use(void) {{ return new(); }}\n"
+    module = compiled(
+        tmp_path, "ext.so", source, "./libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"
+    ).read_bytes()
+    damaged = versioned.replace(b"\0X_2\0", b"\0XXX\0")
+    assert ("does not define X_2" in withheld(wheel(tmp_path, {MODULE: module, LIBRARY: damaged}))) == bool(
+        script
+    )
+    assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: versioned})) == ""
+
+
 @pytest.mark.parametrize(("folder", "hidden"), [
     ("demo.libs/glibc-hwcaps/x86-64-v3", True), ("demo.libs/tls/x86_64", True), ("demo.libs/other", False),
     ("other.libs/glibc-hwcaps/x86-64-v3", False), ("first/glibc-hwcaps/x86-64-v2", True),

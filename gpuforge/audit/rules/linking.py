@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -530,8 +531,12 @@ def unstable_functions(graph: LinkGraph) -> Iterator[Finding]:
             # the release that is at hand has been compared; others are not asked about
             allowed = _several_minors(wheel, package) if not at_hand.is_whole and not spans else ""
             promise = f'spans = ["{package}"] of the manifest promises several releases' if spans else allowed
+            # those that name a release (libx_torch24.so, libx_torch25.so) are each for it alone
+            named = Counter(_alternatives(o) for o in users if re.search(rf"{package}[-_.]?v?\d", o.file))
             for found in users if promise else ():
                 names = sorted(found.undefined(group))
+                if not spans and named[_alternatives(found)] > 1:
+                    continue
                 if spans or not at_hand.defined.issuperset(names):
                     yield _unstable_functions_finding(
                         wheel, found, package, names, promise, "error" if spans else "warning"

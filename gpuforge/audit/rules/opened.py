@@ -137,8 +137,15 @@ def _by_name(graph: LinkGraph, wheel: WheelFacts, preload: Preload, call: Opened
     (name,) = call.names
     packages = {library.package for library in package_tables.candidates(name)}
     own = next((o for o in wheel.linked if o.name == name), None)
-    if (own is None and not packages) or _is_loaded_by_code(graph, wheel, name, packages):
+    link = (
+        own is None and name.endswith(".so") and libraries.is_toolkit_file(name)
+    )  # of a toolkit, for the linker
+    if (own is None and not packages and not link) or _is_loaded_by_code(graph, wheel, name, packages):
         return
+    if link and any(
+        sonames.stem(name) == sonames.stem(o) for p in wheel.preloads for o in p.sonames - {name}
+    ):
+        return  # one of several names, or of a version that is put behind it
     if own and any(user.route or user.preload for user in graph.users(own)):
         return
     declared = sorted(packages & graph.declared[wheel.name].keys())
@@ -154,14 +161,18 @@ def _by_name(graph: LinkGraph, wheel: WheelFacts, preload: Preload, call: Opened
             kind="bare name",
         ),
         severity=severity,
-        cause=("python", installed, imported),
-        what="Python code opens these libraries by their bare names, and the dynamic linker does not search their "
-        "folders."
-        if installed
-        else "Python code opens these libraries by their bare names, and no requirement installs them.",
-        why="The import fails with an OSError."
-        if imported
-        else "The code fails with an OSError, unless something else has loaded the libraries before.",
+        cause=("python", link, installed, imported),
+        what="Python code opens these libraries by names without a version, which NVIDIA's packages do not have."
+        if link
+        else "Python code opens these libraries by their bare names, and "
+        + (
+            "the dynamic linker does not search their folders."
+            if installed
+            else "no requirement installs them."
+        ),
+        why=("The import fails with an OSError" if imported else "The code fails with an OSError")
+        + (" on machines without a CUDA toolkit" if link else "")
+        + ("." if imported else ", unless something else has loaded the libraries before."),
         fix="Open the libraries by their paths: ctypes.CDLL with the path of the file or, for CUDA's, "
         "cuda.pathfinder.load_nvidia_dynamic_lib."
         if installed

@@ -52,7 +52,7 @@ _ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 _FOREIGN_ENDINGS = (".dll", ".pyd", ".dylib", ".exe", ".jnilib")
 _FOREIGN_FOLDER = r"(?i)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*"
 _LIBC_WORDS = r"[-_.]?(?<![a-z])(?:manylinux|musllinux|musl|glibc|gnu)(?:[-_.]?\d[\d._]*\d)?(?=eabi|[^a-z]|$)"
-_WHY = "pip installs the wheel on systems where the import fails."
+_WHY = "pip installs the wheel on systems where these objects do not load."
 _DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
 
 
