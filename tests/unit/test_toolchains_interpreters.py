@@ -61,6 +61,16 @@ def test_a_free_threaded_python_is_another_than_the_one_beside_it(
         cpython.find("3.41")
 
 
+def test_the_interpreter_that_runs_here_is_known_without_being_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = cpython.ask.__wrapped__(Path(sys._base_executable))  # type: ignore[attr-defined]
+    monkeypatch.setattr(subprocess, "run", None)
+    here = cpython.ask.__wrapped__(Path(sys.executable))
+    assert here
+    assert here._replace(venv=started.venv) == started
+
+
 def test_the_slow_scripts_that_pyenv_has_on_path_are_not_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
