@@ -17,7 +17,6 @@ SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ls|verify|rm|prune|clear")
     listing = commands.add_parser("ls", help="list the entries, the most recently used first")
     listing.add_argument("--json", action="store_true", help="as JSON")

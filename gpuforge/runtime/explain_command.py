@@ -24,7 +24,6 @@ SUMMARY = "show which kernels are used on this machine, and why not the others"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument(
         "set", nargs="*", help="a kernel set or library of this package (default: all of them)"
     )

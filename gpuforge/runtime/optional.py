@@ -28,6 +28,13 @@ __all__ = ["DECLARED", "OptionalLibrary", "nccl_version"]
 DECLARED: dict[str, OptionalLibrary] = {}  # by name: those of this package
 
 
+class _Absent(Reason):
+    """Why a library cannot be used, with what to do."""
+
+    def __str__(self) -> str:
+        return "; ".join(filter(None, (super().__str__(), str(self.facts["install"]))))
+
+
 class OptionalLibrary:
     """A shared library and its functions, each with the types of its arguments as letters.
 
@@ -62,8 +69,7 @@ class OptionalLibrary:
         """Return the library, with its functions as attributes; raises KernelUnavailable with the reason."""
         found = self._look()
         if isinstance(found, Reason):
-            advice = self._table.advice
-            raise KernelUnavailable([f"{found}; {advice}" if advice else str(found)])
+            raise KernelUnavailable([str(found)])
         return found[0]
 
     def problem(self) -> Optional[Reason]:
@@ -81,7 +87,7 @@ class OptionalLibrary:
             if self._opened is None:
                 found = Attempt(self._table, self._open).wait(patience(os.environ))
                 if isinstance(found, Reason):
-                    return found
+                    return _Absent(found.kind, {**found.facts, "install": self._table.advice})
                 self._opened = found
             return self._opened
 

@@ -218,6 +218,6 @@ def test_a_program_that_does_not_start_is_refused(tmp_path: Path) -> None:
     refused = run(site, "compile", LIBRARY_PATH=str(folder))
     assert refused.returncode == 1
     assert (
-        "what was compiled does not start: libgone.so.1 not found; in use: the shipped program"
-        in refused.stderr
+        "what was compiled does not start: libgone.so.1 not found; add its folder, which may be the compiler's, to "
+        "LD_LIBRARY_PATH; in use: the shipped program" in refused.stderr
     )

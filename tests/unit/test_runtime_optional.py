@@ -61,16 +61,22 @@ def test_its_absence_is_a_reason(tmp_path: Path) -> None:
         found.load()
     file = library(tmp_path)
     assert str(declared(file, {"thingThrice": ""}).state()) == (
-        f"{file} cannot be used as the thing: it lacks thingThrice"
+        f"{file} cannot be used as the thing: it lacks thingThrice; pip install thing"
     )
     failing = library(tmp_path, failed=3)
-    assert str(declared(failing).state()) == f"{failing} cannot be used as the thing: thingVersion failed (3)"
+    assert (
+        str(declared(failing).state())
+        == f"{failing} cannot be used as the thing: thingVersion failed (3); pip install thing"
+    )
 
 
 def test_the_version_is_checked_before_the_functions(tmp_path: Path) -> None:
     file = library(tmp_path, version=2804)
     found = declared(file, {"thingOfLater": ""})
-    assert str(found.state()) == f"{file} is for thing 2.8.4; this runtime needs 2.18 or newer"
+    assert (
+        str(found.state())
+        == f"{file} is for thing 2.8.4; this runtime needs 2.18 or newer; pip install thing"
+    )
 
 
 def test_explain_has_a_line_for_it(

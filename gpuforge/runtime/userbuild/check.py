@@ -397,6 +397,7 @@ def _holds_cudart(path: Path) -> bool:
 
 _LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
 _LOADING_S = 120  # seconds; a runtime may look for devices
+_FOLDER = "; add its folder, which may be the compiler's, to LD_LIBRARY_PATH"
 
 
 def check(
@@ -487,11 +488,14 @@ def _load(library: Path, env: Mapping[str, str]) -> None:
         raise Stopped(f"what was compiled does not load: it took more than {_LOADING_S} s")
     if ended.status:
         lines = ended.output.decode(errors="replace").strip().splitlines() or [f"signal {-ended.status}"]
-        raise Stopped(f"what was compiled does not load: {lines[-1].replace('OSError: ', '')}")
+        problem = lines[-1].replace("OSError: ", "")
+        hint = _FOLDER * ("cannot open shared object file" in problem)
+        raise Stopped(f"what was compiled does not load: {problem}{hint}")
 
 
 def _start(program: Path, env: Mapping[str, str]) -> None:
     program.chmod(0o755)
     problem = start_problem(str(program), env)
     if problem:
-        raise Stopped(f"what was compiled does not start: {problem}")
+        hint = _FOLDER * problem.endswith("not found")
+        raise Stopped(f"what was compiled does not start: {problem}{hint}")

@@ -97,7 +97,6 @@ SUMMARY = "compile the package's sources with a compiler of this machine, and us
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument(
         "sources", nargs="*", type=Path, help="sources of your own, compiled with the package's"
     )
