@@ -3,12 +3,17 @@
 `--only-binary` keeps pip from the source distributions of an index. It does not apply to URLs in the metadata of a
 wheel: pip would build a source distribution there, with this machine's settings and network.
 
+A wheel that the store has is not downloaded again: it is found by the sha256 that the index states, and pip checks it
+as it checks what it downloads. pip's own cache does the same only where the index allows caching.
+
 It is a separate program, which is run by the Python that wheels are fetched for, as `PYTHON -I pip_alone.py
 __pip-runner__.py …`.
 """
 
 import os
+import re
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,8 +33,32 @@ def refuse(event, arguments):  # type: ignore[no-untyped-def]
         raise PermissionError(f"{REFUSED} {program}")
 
 
+def take_from_store(runner, files):  # type: ignore[no-untyped-def]
+    """Let the pip of `runner` find wheels in `files`, by sha256, where it looks for what it has downloaded already."""
+    root = str(Path(runner).parents[1])
+    sys.path.insert(0, root)
+    from pip._internal.operations import prepare
+
+    sys.path.remove(root)
+    if not hasattr(prepare, "_check_download_dir"):
+        return  # of another pip, which downloads everything
+    look = prepare._check_download_dir
+
+    def look_in_store_first(link, folder, hashes, *rest, **more):  # type: ignore[no-untyped-def]
+        digest, name = link.hash or "", link.filename
+        if hashes and link.hash_name == "sha256" and re.fullmatch("[0-9a-f]{64}", digest) and "/" not in name:
+            kept, own = Path(files, digest[:2], digest), Path(folder, name)
+            if kept.is_file() and not own.exists():
+                shutil.copyfile(kept, own)
+        return look(link, folder, hashes, *rest, **more)
+
+    prepare._check_download_dir = look_in_store_first  # type: ignore[assignment]
+
+
 if __name__ == "__main__":
     os.environ["_PIP_RUNNING_IN_SUBPROCESS"] = "1"  # as pip itself sets it for `pip --python`
     sys.argv = sys.argv[1:]
     sys.addaudithook(refuse)
+    if os.environ.get("GPUFORGE_FILES"):
+        take_from_store(sys.argv[0], os.environ["GPUFORGE_FILES"])  # type: ignore[no-untyped-call]
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -49,6 +49,7 @@ _NO_PIP_FACT = (
     "LOG",
 )
 
+FILES = "GPUFORGE_FILES"  # the store's shared files, by their sha256: a fetch takes wheels from there
 _NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1"}
 PIP_CACHE = (CacheFolder("pip", "PIP_CACHE_DIR"),)
 COMPILER_CACHE = (CacheFolder("sccache", sccache.FOLDER),)
@@ -61,7 +62,7 @@ def fetch_passes(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def requirement_passes(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that a fetch of requirements sees: it runs a build's Python with the build's PATH."""
-    return tuple(name for name in fetch_passes(environ) if name not in {"PATH", "SSH_AUTH_SOCK"})
+    return (FILES, *(name for name in fetch_passes(environ) if name not in {"PATH", "SSH_AUTH_SOCK"}))
 
 
 def index_passes(environ: Mapping[str, str]) -> tuple[str, ...]:

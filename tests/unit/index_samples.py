@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -72,7 +73,9 @@ class _Handler(BaseHTTPRequestHandler):
                 for p in sorted(folder.glob("*.whl"))
                 if p.name.lower().startswith(f"{name.replace('-', '_')}-")
             ]
-            page = "".join(f'<a href="/files/{file}">{file}</a>' for file in known).encode()
+            hashes = {file: sha256((folder / file).read_bytes()).hexdigest() for file in known}
+            links = (f'<a href="/files/{file}#sha256={digest}">{file}</a>' for file, digest in hashes.items())
+            page = "".join(links).encode()
             self._send(200 if known else 404, page, "text/html")
         elif name.endswith(".whl") and (folder / name).is_file():
             self.server.ranges.append(self.headers.get("Range", ""))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import tarfile
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from audit_samples import wheel
+from index_samples import serving_wheels, whole
 
 from gpuforge.actions import value_file, venv, wheelhouse
 from gpuforge.actions.declared_sets import declared_sets
@@ -268,3 +271,29 @@ def test_where_an_environment_cannot_be_made_read_only_it_is_copied(
     assert found == tmp_path / "work/env/bin/python"
     assert found.readlink() == Path(sys.executable)
     assert (stored / "bin/python").readlink() == python
+
+
+@pytest.mark.thorough
+def test_a_wheel_that_the_store_has_is_not_downloaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (made := tmp_path / "index").mkdir()
+    path = wheel(made, {"demo.py": b""}, name="demo-1.0-py3-none-any.whl", purelib=True)
+    content = path.read_bytes()
+    digest = sha256(content).hexdigest()
+    (kept := tmp_path / "files" / digest[:2] / digest).parent.mkdir(parents=True)
+    with serving_wheels(made, whole) as index:
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", index.url)
+        monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setenv("GPUFORGE_FILES", str(tmp_path / "files"))
+        for number, (there, requests) in enumerate(((b"", 1), (content, 1), (b"damaged", 2))):
+            if there:
+                kept.write_bytes(there)
+            wheels = tmp_path / f"wheels{number}"
+            wheelhouse.download(Path(sys.executable), ["demo"], wheels, what="it", hint="")
+            assert (wheels / path.name).read_bytes() == content
+            assert len(index.ranges) == requests

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.variables import FILES
 
 if TYPE_CHECKING:
     from gpuforge.execute.runners.local.local_runner import LocalRunner
@@ -36,7 +37,7 @@ def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> LocalRu
     from gpuforge.execute.runners.local.local_runner import LocalRunner  # noqa: PLC0415
 
     return LocalRunner(
-        environ=settings.variables,
+        environ={FILES: str(settings.cache / "store" / "files"), **settings.variables},
         project=settings.project,
         limits=settings.limits,
         failed=settings.failed,
