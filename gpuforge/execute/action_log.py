@@ -24,7 +24,10 @@ _ERROR = re.compile(
     r"|\b(?:fatal|error) {2,}: |^\w+(?:Error|Exception): "
 )
 _RETRIES = "WARNING: Retrying (Retry("
-_NOT_FOUND = ("ERROR: Could not find a version that satisfies", "ERROR: No matching distribution found")
+_NOT_FOUND = (
+    "ERROR: Could not find a version that satisfies", "ERROR: No matching distribution found", "Looking in ",
+    "WARNING: Location ",
+)  # fmt: skip
 _BEFORE = 6  # lines shown before a traceback: what the script printed about its trouble
 _FURTHER = 4  # lines shown after an error: the source that a compiler points at
 

@@ -103,8 +103,9 @@ def test_an_index_that_cannot_be_reached_is_not_told_in_five_lines(tmp_path: Pat
     log = tmp_path / "log"
     retry = "WARNING: Retrying (Retry(total={}, …)) after connection broken by 'NewConnectionError'\n"
     missing = "ERROR: No matching distribution found for numpy\n"
+    indexes = "Looking in indexes: http://127.0.0.1:9/simple, https://pypi.example\n"
     log.write_text(
-        f"fetching\n{''.join(map(retry.format, range(5)))}{missing}error: cannot reach the index\n"
+        f"fetching\n{indexes}{''.join(map(retry.format, range(5)))}{missing}error: cannot reach the index\n"
     )
     assert action_log.tail(log) == ("fetching", "error: cannot reach the index")
     log.write_text(f"fetching\n{missing}")  # the index was reached, and has none
