@@ -147,7 +147,8 @@ class FetchTestRequirements(Step[P]):
             declared=declared,
             what=what,
             hint="correct the project's dependencies, or what its tests need (`[test] requires`, test --with); "
-            "`[test] build` builds packages that have no wheels",
+            "`[test] build` builds packages that have no wheels, and `gpuforge build --no-test` makes wheels without a "
+            "test",
         )
 
 
