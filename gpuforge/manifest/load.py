@@ -108,7 +108,7 @@ def _find(path: Path) -> Path:
     except FileNotFoundError:
         inside = path.is_dir()
         where = f"no {FILE_NAME} in {file.parent}" if inside else f"{_shown(file)} does not exist"
-        hint = f"name a {FILE_NAME}, or the folder that it is in; `gpuforge schema --format markdown` explains its keys"
+        hint = f"name a {FILE_NAME}, or the folder that it is in; `gpuforge init` writes a first one"
         raise UsageError.of(where, hint=hint) from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None

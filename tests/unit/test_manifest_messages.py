@@ -101,7 +101,7 @@ def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     hint = (
         "  hint: name a gpuforge.toml, or the folder that it is in; "
-        "`gpuforge schema --format markdown` explains its keys\n"
+        "`gpuforge init` writes a first one\n"
     )
     assert message_for(Path("nowhere")) == "nowhere does not exist\n" + hint
     Path("empty").mkdir()
