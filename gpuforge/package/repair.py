@@ -154,8 +154,8 @@ def _lead_to_own(tree: Path, files: Files, log: Log) -> None:
     """
     inherited = {folder for m, elf in files.items() if elf.has_rpath for folder in _search_folders(m, elf)}
     folders: dict[str, set[str]] = {}
-    for place in filter(None, map(_installed, files)):
-        folders.setdefault(place.name, set()).add(str(place.parent))
+    for each in filter(None, map(_installed, files)):
+        folders.setdefault(each.name, set()).add(str(each.parent))
     apart = allowed()
     for member, elf in files.items():
         place, reached = _installed(member), _search_folders(member, elf)
