@@ -99,10 +99,7 @@ def test_there_are_at_least_ten() -> None:
 
 def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    hint = (
-        "  hint: name a gpuforge.toml, or the folder that it is in; "
-        "`gpuforge init` writes a first one\n"
-    )
+    hint = "  hint: name a gpuforge.toml, or the folder that it is in; `gpuforge init` writes a first one\n"
     assert message_for(Path("nowhere")) == "nowhere does not exist\n" + hint
     Path("empty").mkdir()
     assert message_for(Path("empty")) == f"no gpuforge.toml in {tmp_path}/empty\n" + hint
