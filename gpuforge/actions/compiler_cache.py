@@ -22,7 +22,7 @@ from threading import Thread
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.actions.build_notes import CPU_OPTIONS, NEWER
+from gpuforge.actions.build_notes import CPU_OPTIONS, FILES_READ, NEWER
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
@@ -195,27 +195,39 @@ if [ "${behind}" ]; then
     rm -f "$text"
     exit $status
 fi
-compiles= never= newer= source=
+compiles= never= newer= source= kind= made= before= depends=
 for word; do
     shift
+    [ "$before" = -MF ] && made=$word
+    before=$word
     case "$word" in
         -march=native | -mcpu=native | -mtune=native) {native} ;;
-        -c) compiles=yes ;;
+        -c) compiles=yes kind=read ;;
+        -E | -S) kind=read ;;
+        -M*) depends=yes ;;
+        -o | -shared) kind=${{kind:-link}} ;;
+        *--dependency-file=*) made=${{word##*--dependency-file=}} ;;
         {never}) never=yes ;;
         *.c | *.cc | *.cpp | *.cxx | *.C) source=$word ;;
     esac
     case "$word" in -march=x86-64) ;; {newer}) newer="$newer$word " ;; esac
     set -- "$@" "$word"
 done
-if [ "$compiles" ] && [ "$newer" ]; then
-    case "$PWD/$source" in
-        */CMakeScratch/* | */meson-private/* | */conftest.c*) ;;
-        *) echo "$newer$source" >>{record} ;;
-    esac
-fi
-{cpu}if [ "$compiles" ] && [ -z "$never" ] && [ -x "${program}" ]; then
+case "$PWD/$source" in
+    */CMakeScratch/* | */CompilerId* | */meson-private/* | */conftest*) made= ;;
+    *)
+        if [ "$compiles" ] && [ "$newer" ]; then echo "$newer$source" >>{record}; fi
+        case "$made$depends$kind" in
+            read) export SUNPRO_DEPENDENCIES={files}/$$ ;;
+            link) {link} ;;
+        esac
+        ;;
+esac
+{cpu}[ -z "$made" ] || trap 'cp "$made" {files}/$$ 2>/dev/null' EXIT
+if [ "$compiles" ] && [ -z "$never" ] && [ -x "${program}" ]; then
 {ask}fi
-exec {compiler} "$@"
+[ "$made" ] || exec {compiler} "$@"
+{compiler} "$@"
 """
 # Inputs that sccache ignores: modules, plugins, and files that assembly includes.
 _NEVER = "-fmodule* | -fplugin* | -specs* | --specs* | -fdump* | -fstack-usage | *.s | *.S | *.sx"
@@ -231,9 +243,12 @@ def write_wrapper(compiler: Path, name: str, folder: Path, cpu: str = "") -> Pat
     """Write `folder/name`, which calls `compiler`; return its path.
 
     It compiles for the level `cpu` ("x86-64-v2") where the command has no `-march`. `-march=native` is an error, or
-    that level. Options for newer processors than x86-64's baseline are recorded in `CPU_OPTIONS` beside the folder.
+    that level. Options for newer processors than x86-64's baseline are recorded in `CPU_OPTIONS` beside the folder, and
+    the files that compilers and linkers read in `FILES_READ`.
     """
-    folder.mkdir(exist_ok=True)
+    files = folder.parent / FILES_READ
+    for each in (folder, files):
+        each.mkdir(exist_ok=True)
     call = f'{_BEHIND}=1 "${PROGRAM}" "$0"'
     text = _WRAPPER.format(
         identity=compiler_identity(compiler),
@@ -244,10 +259,18 @@ def write_wrapper(compiler: Path, name: str, folder: Path, cpu: str = "") -> Pat
         native="continue" if cpu else _NATIVE,
         newer=" | ".join(f"-m{option}*" for option in NEWER),
         record=shlex.quote(str(folder.parent / CPU_OPTIONS)),
+        files=shlex.quote(str(files)),
+        link=f'set -- "$@" -Wl,--dependency-file={shlex.quote(str(files))}/$$' if _links(compiler) else ":",
         cpu=_CPU.format(cpu=cpu) if cpu else "",
         ask=ASK.format(call=call),
     )
     return _put(folder / name, text)
+
+
+def _links(compiler: Path) -> bool:
+    """Return whether the compiler's linker lists the files that it read (GNU ld 2.35)."""
+    answer = subprocess.run([compiler, "-Wl,--help"], capture_output=True, text=True, check=False)
+    return "--dependency-file" in answer.stdout
 
 
 def _put(wrapper: Path, text: str) -> Path:
@@ -301,8 +324,8 @@ if [ "$own" ] && all=$(images {gencode} "$@") && [ "$all" ]; then
     missing=
     [ -z "$given" ] || missing=$(echo "$all" | grep -vxF "$own")
 {accepted}    if [ "$others$missing" ]; then
-        echo "gpuforge: error: nvcc$given compiles" ${{others:+for $others, not in the manifest${{missing:+,}}}} \
-            ${{missing:+without $missing}} >&2
+        echo "gpuforge: error: nvcc compiles" ${{others:+for $others, not in the manifest${{missing:+,}}}} \
+            ${{missing:+without $missing}} "(${{given# }})" >&2
         exit 1
     fi
     [ "$given" ] || set -- {gencode} "$@"

@@ -50,6 +50,7 @@ class HostBuild(CompilingStep[P]):
     gencode: tuple[str, ...] = ()  # nvcc's options for the manifest's architectures
     accepted: tuple[str, ...] = ()  # what nvcc may compile for all the same: "others", or some "missing"
     cpu: str = ""  # the level that is compiled for: "x86-64-v2"
+    system: tuple[str, ...] | None = None  # the system packages that it may use
     bundle_from: tuple[str, ...] = ()  # folders whose shared libraries the wheel may get
 
     def run(self: HostBuild[Path], at: Workdir) -> dict[str, Any]:
@@ -81,8 +82,12 @@ class HostBuild(CompilingStep[P]):
             build(self, at, runner_of(python))
         if self.overlay or self.sdist or self.bundle_from:
             _keep_libraries(self, at)
-        notes = build_notes.of_cpu(at.scratch, self.source)
-        return {"compiler_cache": asdict(used[0]), "notes": [*notes]}
+        apart = [path.resolve() for path in (self.toolkit, self.host, self.env, self.source) if path]
+        packages = build_notes.packages(at.scratch, apart)
+        if self.system is not None:
+            build_notes.check(packages, self.system)
+        notes = [*build_notes.of_cpu(at.scratch, self.source), *build_notes.of_packages(packages)]
+        return {"compiler_cache": asdict(used[0]), "notes": notes}
 
 
 def build(step: HostBuild[Path], at: Workdir, runner: HookRunner) -> None:
@@ -187,6 +192,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
             if targets and any(each.rule in rules for each in manifest.audit.ignore)
         ),
         cpu=(build.cpu or "") if cell.machine == "x86_64" else "",
+        system=build.system,
         bundle_from=manifest.wheel.bundle_from,
     )
     env = variables.host_build(

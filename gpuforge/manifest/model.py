@@ -240,6 +240,12 @@ class Build(Table):
     build. Users with an older processor get an error from the loader, and the audit reports GF505 for levels from v2
     on. Without this key `-march=native` ends the build. Kernels and libraries that gpuforge compiles have keys of their
     own."""
+    system: Annotated[tuple[forms.Text, ...], Distinct] | None = Field(
+        default=None, examples=[["libopenblas-dev"]]
+    )
+    """System packages whose headers and libraries the build may use. Another one ends it. Default: any; after the build
+    they are listed. The C library, compilers and Python are always allowed. Packages are known on systems with
+    dpkg."""
     cuda: StrictBool = Field(default=True, examples=[False])
     """Whether the host build needs a CUDA toolkit. With `false` it gets none, and one build per Python serves the
     wheels of all CUDA versions. Kernels that gpuforge compiles are not affected."""

@@ -162,7 +162,7 @@ def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(
         (CUDA_HEADER, LIBRARY),
         (CMAKE, LIBRARY),
         ("/usr/bin/ld: cannot find -lcusparse: No such file or directory\n", LIBRARY),
-        ("gpuforge: error: nvcc -arch=sm_70 compiles for sm_70, not in the manifest\n", advice.OWN_ARCHS),
+        ("gpuforge: error: nvcc compiles for sm_70, not in the manifest (-arch=sm_70)\n", advice.OWN_ARCHS),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_50'\n", advice.OWN_ARCHS),
         (
             OWN_HEADER,

@@ -11,7 +11,7 @@ import pytest
 from gpuforge.actions import build_notes, compiler_cache
 from gpuforge.actions.compiler_cache import compiler_identity, write_nvcc, write_wrapper
 from gpuforge.cli import build_report
-from gpuforge.errors import MissingError
+from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan import variables
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
@@ -97,6 +97,40 @@ def test_code_for_newer_processors_is_noted(gxx: Path, tmp_path: Path) -> None:
         "compiled with -msse4.1: c.c",
         "CMakeLists.txt:5 ran a program with -mavx2 on this processor; another one may decide otherwise",
     ]
+
+
+READER = """#!/bin/sh
+case "$*" in
+    -Wl,--help) echo --dependency-file ;;
+    *-MF*) echo "a.o: a.c /usr/include/zlib.h" >a.d ;;
+    *-c*) echo "a.o: a.c {own}/own.h /usr/include/stdio.h" >"$SUNPRO_DEPENDENCIES" ;;
+    *--dependency-file=*) echo "c.so: /usr/lib/libz.so" >"${{*##*--dependency-file=}}" ;;
+esac
+"""
+DPKG = """#!/bin/sh
+shift
+for path; do case "$path" in
+    */stdio.h) echo "libc6-dev:amd64: $path" ;;
+    /usr/*z*) echo "zlib1g-dev:amd64: $path" ;;
+    */own.h) echo "own: $path" ;;
+esac; done
+"""
+
+
+def test_packages_whose_files_a_build_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = write_wrapper(
+        program(tmp_path / "real" / "g++", READER.format(own=tmp_path)), "g++", tmp_path / "bin"
+    )
+    program(tmp_path / "dpkg" / "dpkg", DPKG)
+    monkeypatch.setenv("PATH", str(tmp_path / "dpkg"), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path)
+    for words in (["-c", "a.c"], ["-MD", "-MF", "a.d", "-c", "a.c"], ["-shared", "a.o"], ["--version"]):
+        assert call(wrapper, *words).returncode == 0
+    used = build_notes.packages(tmp_path, [])
+    assert used == {"zlib1g-dev": ["zlib.h", "libz.so"]}
+    build_notes.check(used, ["zlib1g-dev"])
+    with pytest.raises(ActionError, match=r"zlib1g-dev \(zlib.h, libz.so\)"):
+        build_notes.check(used, [])
 
 
 CONFIGURED = """
