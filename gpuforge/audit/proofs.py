@@ -158,6 +158,15 @@ def _unread(wheel: WheelFacts) -> str:
     )
 
 
+def _of_others(wheel: WheelFacts) -> str:
+    """Return the files with GPU code that is not the project's by their names, as the end of a sentence."""
+    files = {*(code.file for code in wheel.device), *wheel.contents.code}
+    files |= {file for file in wheel.members if file.endswith(".vmfb")}
+    others = [file for file in files if not is_own(file)]
+    words = "; not compared, as their names are those of files of NVIDIA, compilers or IREE: "
+    return f"{words}{_files(others)}" if others else ""
+
+
 def _not_unpacked(wheel: WheelFacts) -> str:
     """Return what may have packed code in it, as the end of a sentence: anything may, but for what was unpacked."""
     files = wheel.contents.data
@@ -220,7 +229,7 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     if declared and (hidden or unread):
         yield Withheld(f"all that was read is as declared, but {hidden or unread.removeprefix('; ')}")
         declared = unread = ""
-    packed = _not_unpacked(wheel) if declared else ""
+    packed = _of_others(wheel) + _not_unpacked(wheel) if declared else ""
     for kind, counts in found.items():
         listed = "; ".join(f"{n} of {text}" for text, n in counts.items())
         yield f"{_CONTAINERS[kind]}{declared}: {listed}{packed}{unread}"

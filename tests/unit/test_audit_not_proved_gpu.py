@@ -493,6 +493,25 @@ def test_code_is_not_as_declared_beside_a_file_that_may_have_more(
 
 
 @pytest.mark.parametrize(
+    ("file", "content", "named"),
+    [
+        ("demo/libcudart.so.12", elf(sections={".nv_fatbin": OTHER}), True),
+        ("demo/libcudart.so.12", OTHER, True),
+        ("demo/k.vmfb", OTHER, True),
+        ("demo/libcudart.so.12", elf(), False),
+    ],
+)
+def test_code_that_is_not_the_projects_by_its_name_is_named(
+    tmp_path: Path, file: str, content: bytes, named: bool
+) -> None:
+    path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), file: content})
+    (text,) = proved("GPU code", path, expectation=Expectation(cubins=(Arch(8, 0),)))
+    name = file.rpartition("/")[2]
+    words = f"; not compared, as their names are those of files of NVIDIA, compilers or IREE: {name}" * named
+    assert text == f"fatbin containers as declared: 1 of sm_80, no PTX{words}{NOT_READ}"
+
+
+@pytest.mark.parametrize(
     ("containers", "inputs", "linkage", "declared", "codes"),
     [
         pytest.param(["sm_80"], [], "pip", True, [], id="the declared code"),
