@@ -62,7 +62,7 @@ def published(text: str, wheels: Sequence[Path]) -> list[Input]:
     files = [path for each in wheels for path in ([each] if each.is_file() else sorted(each.rglob("*.whl")))]
     client = session()
     found: dict[str, package_index.Chosen] = {}
-    for python in dict.fromkeys(python_for(None, [file]) for file in files):
+    for python in dict.fromkeys(python_for(None, [file]) for file in files) or [python_for(None, [])]:
         try:
             chosen = package_index.choose(
                 [requirement], package_index.For(python, _machine(files), alone=True)
@@ -70,7 +70,7 @@ def published(text: str, wheels: Sequence[Path]) -> list[Input]:
         except ActionError as error:
             raise UsageError.all_of(error.diagnostics) from error
         found |= {each.file: each for each in chosen}
-    say(f"--like chose {', '.join(found)}; reading {sum(e.size for e in found.values()) / 1e6:,.0f} MB")
+    say(f"--like chose {', '.join(found)}; reading {sum(e.size for e in found.values()) / 1e6:,.1f} MB")
     return [_input(each, client, outline=False) for each in found.values()]
 
 
