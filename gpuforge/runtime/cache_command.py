@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .cache import CacheFolder, File, bytes_of, folder_of, limit_of
 from .layout import home_problem
+from .process import printable
 
 SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 
@@ -34,8 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the subcommand; return the exit code: 1 if `verify` found a damaged entry, 2 for a wrong folder."""
     wrong = home_problem(os.environ)
     if wrong:
-        sys.stderr.write(f"error: {wrong}\n")
-        return 2
+        return _fail(str(wrong))
     folder = CacheFolder(folder_of(os.environ), limit_of(os.environ))
     action = {"ls": _list, "verify": _verify, "rm": _remove, "prune": _prune, "clear": _clear}[options.action]
     return action(folder, options)
@@ -49,7 +49,12 @@ def _size(text: str) -> int:
 
 
 def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{printable(line)}\n")
+
+
+def _fail(problem: str) -> int:
+    sys.stderr.write(printable(f"error: {problem}\n"))
+    return 2
 
 
 def _list(folder: CacheFolder, options: argparse.Namespace) -> int:
@@ -84,8 +89,7 @@ def _remove(folder: CacheFolder, options: argparse.Namespace) -> int:
     for digest, meant in found.items():
         if len(meant) != 1:
             what = "no entry begins" if not meant else f"{len(meant)} entries begin"
-            sys.stderr.write(f"error: {what} with {digest}; nothing was removed: `cache ls` lists them\n")
-            return 2
+            return _fail(f"{what} with {digest}; nothing was removed: `cache ls` lists them")
     for digest, (file,) in found.items():
         folder.remove(file.digest)
         say(f"removed {digest}, {_megabytes(file.size)}")

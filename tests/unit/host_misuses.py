@@ -174,7 +174,11 @@ def _size(**changed: Any) -> Callable[[HostKernel], Any]:
 
 
 def _of(entry: Entry, *arguments: Callable[[], Any]) -> Callable[[HostKernel], Any]:
-    return lambda kernel: HostKernel(entry, kernel._function).launch(1, 1, *(each() for each in arguments))
+    def misuse(kernel: Any) -> None:
+        typed = HostKernel(entry, kernel._function) if isinstance(kernel, HostKernel) else kernel
+        typed.launch(1, 1, *(each() for each in arguments))
+
+    return misuse
 
 
 def _typed(n: Any = N, a: Any = A, x: Callable[[], Any] = floats) -> Callable[[HostKernel], Any]:
@@ -329,7 +333,7 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
 }
 
 
-def outcome(misuse: Callable[[HostKernel], Any], kernel: HostKernel) -> str:
+def outcome(misuse: Callable[[Any], Any], kernel: Any) -> str:
     """Return the error of a misuse, for people."""
     try:
         found = misuse(kernel)

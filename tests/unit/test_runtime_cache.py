@@ -371,7 +371,7 @@ def test_the_command_lists_checks_and_removes(
     where = f"of 1.1 GB in {folder}"
     assert said("ls") == (0, [f"0 entries, 0.0 MB {where}"])
     cache = cache_in(folder, limit=1 << 30)
-    for number, name in enumerate(["saxpy", "daxpy"]):
+    for number, name in enumerate(["saxpy", "daxpy\x1b[1m"]):
         cache.obtain(key(number, label=name), lambda: b"x" * 2_000_000)
         os.utime(
             folder / key(number).digest[:2] / f"{key(number).digest}.kernel", (time.time() - 90_000 * 3,) * 2
@@ -379,8 +379,9 @@ def test_the_command_lists_checks_and_removes(
     assert said("verify") == (0, ["all 2 entries are whole"])
     status, lines = said("ls")
     assert sorted(lines[:2]) == sorted(
-        f"{key(number).digest[:12]}  2.0 MB  3 days ago  sm_90  nvrtc 13.0.88  {name}"
-        for number, name in enumerate(["saxpy", "daxpy"])
+        f"{key(number).digest[:12]}  2.0 MB  3 days ago  sm_90  nvrtc 13.0.88  "
+        + name.replace("\x1b", "\\x1b")
+        for number, name in enumerate(["saxpy", "daxpy\x1b[1m"])
     )
     assert (status, lines[2]) == (0, f"2 entries, 4.0 MB {where}")
     assert said("rm", key(0).digest[:12], "nothing") == (2, [])
@@ -399,6 +400,8 @@ def test_the_command_lists_checks_and_removes(
         ],
     )
     assert said("prune")[1] == ["removed 1 entries, 0.0 MB", f"1 entries, 2.0 MB {where}"]
-    assert [entry["key"]["label"] for entry in json.loads("".join(said("ls", "--json")[1]))] == ["daxpy"]
+    assert [entry["key"]["label"] for entry in json.loads("".join(said("ls", "--json")[1]))] == [
+        "daxpy\x1b[1m"
+    ]
     assert said("prune", "--size", "1M")[1][0] == "removed 1 entries, 2.0 MB"
     assert said("clear") == (0, [f"removed 0 entries from {folder}"])

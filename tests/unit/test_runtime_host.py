@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import re
 import shutil
 import subprocess
 import sys
@@ -239,11 +240,14 @@ def test_types_are_named_as_numpy_names_them() -> None:
     ],
 )
 def test_the_limit_of_a_device_is_named(block: Any, message: str) -> None:
-    limits = Limits("DEVICE", (1024, 1024, 64), 1024)
+    limits = Limits("DEVICE", (1024, 1024, 64), 1024, 2**64 - 1)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
-        limits.check(signature.three(block))
+        limits.check((1, 1, 1), signature.three(block))
     assert str(error.value) == message
-    limits.check((16, 1, 64))
+    limits.check((1, 1, 1), (16, 1, 64))
+    message = "block (1, 1, 1): with grid (8589934592, 8589934592, 1) there are 73786976294838206464 threads"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        limits.check((1 << 33, 1 << 33, 1), (1, 1, 1))
 
 
 def test_a_read_only_array_may_be_copied_from(kernel: HostKernel) -> None:

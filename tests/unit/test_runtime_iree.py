@@ -184,9 +184,17 @@ def test_a_failure_is_not_remembered(made: Made, use: Any) -> None:
 def test_what_a_parent_opened_is_not_used_in_a_fork(made: Made, use: Any, monkeypatch: Any) -> None:
     use(local_task=["default"])
     kernels = made([("iree-cpu", "x86-64", "")])
-    kernels.function("saxpy")
+    saxpy, x = kernels.function("saxpy"), np.ones(2, "f4")
+    memory = saxpy.upload(x)
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert kernels.candidates()[-1].reason.kind == "forked"
+    for call in (
+        lambda: saxpy.launch(1, 1, np.float32(2), x, x.copy()),
+        lambda: memory.read(x),
+        lambda: saxpy.memory(8),
+    ):
+        with pytest.raises(DriverError, match="start workers with 'spawn'"):
+            call()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import golden
+import host_misuses
 import numpy as np
 import pytest
 from set_samples import OPENCL_C, install_set
@@ -227,6 +228,7 @@ class Pair(ctypes.Structure):
 KERNELS = """
 typedef struct { float a; int b; } pair;
 kernel void scale(global float4 *x, ulong n, float a) { for (ulong i = 0; i < n; i++) x[i] *= a; }
+kernel void same(ulong n, float a, global float *x) { for (ulong i = 0; x && i < n; i++) x[i] *= a; }
 kernel void sum(const global float *x, pair p, global float *y, local float *scratch)
 {
     *scratch = p.a + p.b;
@@ -308,6 +310,12 @@ def sampler(kernel: OpenClKernel) -> Any:
     return cl.Sampler(kernel._context.context, True, cl.addressing_mode.NONE, cl.filter_mode.NEAREST)
 
 
+def read_only_buffer(kernel: OpenClKernel) -> Any:
+    import pyopencl as cl
+
+    return cl.Buffer(kernel._context.context, cl.mem_flags.READ_ONLY, 16)
+
+
 ONES = np.ones(4, "f4")
 MISUSES: dict[str, tuple[Any, ...]] = {
     "half the floats": (lambda _: np.ones(8, "f2"), ONE, TWO),
@@ -340,6 +348,8 @@ MISUSES: dict[str, tuple[Any, ...]] = {
     "a grid of 0": (lambda _: ONES, ONE, TWO, {"grid": 0}),
     "a large block": (lambda _: ONES, ONE, TWO, {"block": 1 << 20}),
     "a block of many threads": (lambda _: ONES, ONE, TWO, {"block": (1024, 64)}),
+    "a grid that no device ends": (lambda _: ONES, ONE, TWO, {"grid": (2**31 - 1,) * 3}),
+    "a read-only buffer": (read_only_buffer, ONE, TWO),
 }
 
 
@@ -371,6 +381,27 @@ def test_misuses_are_errors(scale: OpenClKernel, sum_: OpenClKernel) -> None:
         found.append(f"{name}\n    TypeError: {caught.value}\n")
     golden.hold("opencl-misuses.txt", "".join(found).replace(scale._context.name, "DEVICE"))
     assert (ONES == 1).all()
+
+
+@pytest.mark.thorough
+def test_the_misuses_of_a_kernel_for_the_cpu_are_errors(program: Any) -> None:
+    kernel = OpenClKernel("same", "k.cl", *program)
+    found = {name: host_misuses.outcome(misuse, kernel) for name, misuse in host_misuses.MISUSES.items()}
+    assert bytes(range(8)) == host_misuses.BYTES
+    assert {name for name, text in found.items() if text.startswith("no error")} == {
+        "an array resized after bind",  # each launch reads its arguments
+        "a buffer resized after bind",
+        "a union",  # structs are copied, byte by byte
+        "a struct of bit fields",
+        "types: a struct for a float",
+        "memory made larger",
+    }
+
+
+@pytest.mark.thorough
+def test_a_fork_looks_up_no_device(scale: OpenClKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(back_end, "_devices", {-1: []})
+    assert back_end.find({}, ANY) == Reason("forked")
 
 
 @pytest.mark.thorough

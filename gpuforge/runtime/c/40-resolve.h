@@ -49,19 +49,23 @@ static int gpuf_has_empty_fact(const gpuforge_reason *reason)
     return 0;
 }
 
-/* Return a text in which escapes stand for what steers a terminal; it may have lines. */
-static const char *gpuf_printable(gpuf_arena *arena, const char *text)
+/* Return a text in which escapes stand for what steers a terminal; it may have lines. In a path of a record they stand
+   for all control characters, and for bytes that are no text. */
+static const char *gpuf_escaped(gpuf_arena *arena, const char *text, int in_record)
 {
     gpuf_text out = gpuf_text_in(arena);
     size_t left = strlen(text), used;
     char escape[16];
     for (; left; text += used, left -= used) {
         long code = gpuf_character((const unsigned char *)text, left, &used);
-        int is_control = code >= 0 && (code < 0x20 || (code >= 0x7f && code < 0xa0)) && code != '\n' && code != '\t';
+        int is_control = in_record ? code < 0x20 || code == 0x7f
+                                   : code >= 0 && code != '\n' && code != '\t' &&
+                                         (code < 0x20 || (code >= 0x7f && code < 0xa0));
+        int is_order = !in_record && ((code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+                                      (code >= 0x2066 && code <= 0x2069));
         if (code < 0)
-            used = 1;
-        if (is_control || (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-            (code >= 0x2066 && code <= 0x2069)) {
+            used = 1, code = (unsigned char)*text;
+        if (is_control || is_order) {
             snprintf(escape, sizeof escape, is_control ? "\\x%02lx" : "\\u%04lx", (unsigned long)code);
             gpuf_put(&out, escape);
         } else
@@ -96,7 +100,7 @@ static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reaso
         at += length;
         at += *at == '}';
     }
-    return gpuf_printable(arena, text.data);
+    return gpuf_escaped(arena, text.data, 0);
 }
 
 /* Whether an image can run, and the reason for it or against it. */

@@ -407,25 +407,6 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
     return active;
 }
 
-/* Return a path as a record has it: bytes that are no text, and control characters, are spelled out. */
-static const char *gpuf_recorded(gpuf_arena *arena, const char *path)
-{
-    gpuf_text text = gpuf_text_in(arena);
-    size_t left = strlen(path), used;
-    char escape[8];
-    for (; left; path += used, left -= used) {
-        long code = gpuf_character((const unsigned char *)path, left, &used);
-        if (code < 0)
-            used = 1;
-        if (code < 0x20 || code == 0x7f) {
-            snprintf(escape, sizeof escape, "\\x%02x", (unsigned)(unsigned char)*path);
-            gpuf_put(&text, escape);
-        } else
-            gpuf_add(&text, path, used);
-    }
-    return text.data;
-}
-
 /* Return how long the name of an object is in the name of its builds' folder, 0 for another folder. */
 static size_t gpuf_object_in(const char *folder)
 {
@@ -447,7 +428,7 @@ static const char *gpuf_former(gpuf_arena *arena, const char *folder, const char
     if (real)
         own = gpuf_copy(arena, real, strlen(real));
     free(real);
-    own = gpuf_recorded(arena, own);
+    own = gpuf_escaped(arena, own, 1);
     for (n = 0; n < count; ++n) {
         const char *other = gpuf_path(arena, all, names[n]);
         size_t length = gpuf_object_in(names[n]);
@@ -1000,6 +981,7 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
         module.name = gpuf_stem(arena, item->text);
         module.source = item->text;
         module.file = gpuf_path(arena, folder, item->text);
+        module.again = gpuf_install_again;
         module.sha256 = gpuf_digest_of(arena, recipe, "sources", item->text, problem);
         module.images = image, module.count = 1;
         if (!module.sha256)

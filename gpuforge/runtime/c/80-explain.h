@@ -241,7 +241,7 @@ static void gpuf_print_machine(gpuf_text *out, const gpuforge_machine *machine)
         gpuf_put(out, gpuf_join(arena, "  GPU: ", gpuf_sentence(arena, &machine->problem), "\n", NULL));
     for (n = 0; n < machine->device_count; ++n) {
         gpuf_put(out, gpuf_join(arena, "  GPU ", gpuf_number(arena, (long long)n), ": ",
-                                gpuf_printable(arena, machine->devices[n].name)));
+                                gpuf_escaped(arena, machine->devices[n].name, 0)));
         snprintf(line, sizeof line, ", compute capability %d.%d\n", machine->devices[n].major, machine->devices[n].minor);
         gpuf_put(out, line);
     }

@@ -22,7 +22,7 @@ from ..explain import facts_of
 from ..kernelset import KernelSet
 from ..layout import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
 from ..libraries import candidates, is_program, place_of
-from ..process import KernelUnavailable
+from ..process import KernelUnavailable, printable
 from ..recipe import Recipe, UserToolchain, backend_of
 from ..values import Candidate, Origin
 from . import activation, modules
@@ -146,8 +146,8 @@ def run(options: argparse.Namespace) -> int:
     return main(
         options,
         package,
-        say=lambda line: sys.stdout.write(f"{line}\n"),
-        complain=lambda line: sys.stderr.write(f"{line}\n"),
+        say=lambda line: sys.stdout.write(printable(f"{line}\n")),
+        complain=lambda line: sys.stderr.write(printable(f"{line}\n")),
     )
 
 

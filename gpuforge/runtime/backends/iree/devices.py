@@ -104,6 +104,12 @@ def opened(driver: str, number: int) -> tuple[Any, dict[str, Any]]:
     return found, infos[number]
 
 
+def refuse_fork(device: str) -> None:
+    """Raise DriverError in a forked process, in which IREE would wait for threads of the parent."""
+    if _opened_by[0] != os.getpid():
+        raise DriverError("fork", 9, "FAILED_PRECONDITION", str(Reason("forked")), device=device)
+
+
 def _names(driver: str, env: Mapping[str, str], install: str) -> tuple[str, ...] | Reason:
     if _opened_by[0] not in {0, os.getpid()}:
         return Reason("forked")

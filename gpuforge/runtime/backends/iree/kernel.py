@@ -24,7 +24,7 @@ from ...signature import (
     target_of,
 )
 from ...values import KINDS, Module, Reason, Refused
-from .devices import failure, opened
+from .devices import failure, opened, refuse_fork
 
 DECLARATION = "iree.abi.declaration"
 LONGEST = 10_000  # characters of a declaration
@@ -168,6 +168,7 @@ class IreeMemory(Owned):
     def __init__(self, iree_device: IreeDevice, size: int) -> None:
         import iree.runtime as iree
 
+        refuse_fork(iree_device.name)
         self.size = size_of("the memory's size", size)
         self._iree_device = iree_device
         try:
@@ -179,7 +180,8 @@ class IreeMemory(Owned):
 
     @property
     def buffer(self) -> Any:
-        """Its buffer of IREE; raises ValueError after `free`."""
+        """Its buffer of IREE; raises ValueError after `free`, DriverError in a forked process."""
+        refuse_fork(self._iree_device.name)
         if self._buffer is None:
             raise ValueError(FREED)
         return self._buffer
@@ -282,6 +284,7 @@ class IreeKernel(Uploads):
         """
         import iree.runtime as iree
 
+        refuse_fork(self.device)
         launch_size(grid, block, shared, cluster)
         stream_handle(stream)
         if len(arguments) != len(self._parameters):

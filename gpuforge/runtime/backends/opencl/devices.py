@@ -22,7 +22,7 @@ _LOADER = Table(
 )
 _EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
 _lock = threading.Lock()
-_devices: dict[int, list[Any]] = {}  # by process: devices that a parent opened do not work in a fork
+_devices: dict[int, list[Any]] = {}  # by the process that opened them: in a fork they would wait for ever
 
 
 class OpenClDevice(NamedTuple):
@@ -53,6 +53,8 @@ def find(env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
         return Reason("switched-off", {"variable": SWITCH, "value": value})
     if value and value not in KINDS:
         return Reason("bad-value", {"variable": SWITCH, "value": value, "expected": f"0, {', '.join(KINDS)}"})
+    if _devices and os.getpid() not in _devices:
+        return Reason("forked")
     every = _devices.get(os.getpid()) or Attempt(_LOADER, partial(_look, needs.install)).wait(patience(env))
     return every if isinstance(every, Reason) else _suitable(every, env, needs)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...cache import CacheKey
-from ...host_access import pointee_of, reads_only, refuse_read_only
+from ...host_access import pointee_of, reads_only, refuse_read_only, written
 from ...process import DriverError
 from ...signature import (
     FREED,
@@ -90,7 +90,7 @@ def failure(
 
 
 _lock = threading.Lock()
-_contexts: dict[tuple[int, str, int], OpenClContext] = {}  # by process, and a device or a caller's context
+_contexts: dict[tuple[str, int], OpenClContext] = {}  # by a device, or a caller's context
 
 
 class OpenClContext:
@@ -113,14 +113,12 @@ class OpenClContext:
         self._programs: dict[str, Any] = {}
 
     def program(self, key: CacheKey, build: Callable[[CacheKey], Any]) -> Any:
-        """Return the program of a key, built once for this context; errors of `build` are not remembered."""
         with self._lock:
             if key.digest not in self._programs:
                 self._programs[key.digest] = build(key)
             return self._programs[key.digest]
 
     def unload(self) -> None:
-        """Forget all programs."""
         with self._lock:
             self._programs = {}
 
@@ -140,7 +138,7 @@ def context_of(device: Any, number: int = 0) -> OpenClContext:
     import pyopencl as cl
 
     with _lock:
-        key = os.getpid(), "device", device.int_ptr
+        key = "device", device.int_ptr
         if key not in _contexts:
             try:
                 _contexts[key] = OpenClContext(cl.Context([device]))
@@ -151,9 +149,8 @@ def context_of(device: Any, number: int = 0) -> OpenClContext:
 
 
 def given_context(context: Any) -> OpenClContext:
-    """Return the context of a caller, kept until `release`; raises DriverError."""
     with _lock:
-        key = os.getpid(), "context", context.int_ptr
+        key = "context", context.int_ptr
         if key not in _contexts:
             _contexts[key] = OpenClContext(context)
         return _contexts[key]
@@ -166,8 +163,8 @@ def release(device: int | None, context: Any) -> None:
     """
     with _lock:
         for key, each in list(_contexts.items()):
-            own = key[1] == "device"
-            if context is not None and (own or key[2] != context.int_ptr):
+            own = key[0] == "device"
+            if context is not None and (own or key[1] != context.int_ptr):
                 continue
             if device is not None and device not in each.numbers:
                 continue
@@ -182,10 +179,6 @@ class OpenClMemory(Owned):
     __slots__ = ("_buffer", "_context", "events", "size")
 
     def __init__(self, context: OpenClContext, size: int, kernel: tuple[str, str] = ("", "")) -> None:
-        """Allocate `size` bytes, for a launch of `kernel` if that is given.
-
-        Raises TypeError, ValueError, DriverError.
-        """
         import pyopencl as cl
 
         self.size = size_of("the memory's size", size)
@@ -221,23 +214,15 @@ class OpenClMemory(Owned):
         self.copy_out(target_of(target, self.size), stream)
 
     def add_event(self, event: Any) -> None:
-        """Let copies and launches with this memory follow an event."""
         self.events = [event]
 
     def copy_in(self, array: HostArray, stream: Any = None) -> None:
-        """Copy the block of an array to the device; raises ValueError, DriverError."""
-        buffer = self.buffer
-        if self.size:
-            self._copy(stream, buffer, array.bytes())
+        self._copy(stream, self.buffer, array)
 
     def copy_out(self, array: HostArray, stream: Any = None) -> None:
-        """Copy into the block of an array; raises ValueError, DriverError."""
-        buffer = self.buffer
-        if self.size:
-            self._copy(stream, array.bytes(), buffer)
+        self._copy(stream, array, self.buffer)
 
     def free(self) -> None:
-        """Give the memory back to the device; more than once is harmless."""
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
             buffer.release()
@@ -245,6 +230,9 @@ class OpenClMemory(Owned):
     def _copy(self, stream: Any, target: Any, source: Any) -> None:
         import pyopencl as cl
 
+        if not self.size:
+            return
+        target, source = (each.bytes() if isinstance(each, HostArray) else each for each in (target, source))
         queue = self._context.queue_of(stream)
         try:
             cl.enqueue_copy(queue, target, source, is_blocking=True, wait_for=self.events)
@@ -277,7 +265,6 @@ class Copies:
         self._copies: list[_Copy] = []
 
     def add(self, number: int, array: HostArray, *, written: bool) -> OpenClMemory:
-        """Return the device memory of an array without gaps; raises ValueError, DriverError."""
         place = array.address, array.address + array.size
         for at, other in enumerate(self._copies):
             if array.size and other.place == place:
@@ -296,13 +283,11 @@ class Copies:
         return new.memory
 
     def read_back(self, queue: Any) -> None:
-        """Wait for the kernel, and copy the arrays that it may have written back; raises DriverError."""
         for copy in self._copies:
             if copy.written:
                 copy.memory.copy_out(copy.array, queue)
 
     def free(self) -> None:
-        """Give the device memory back."""
         for copy in self._copies:
             copy.memory.free()
 
@@ -327,17 +312,20 @@ _TYPE = re.compile(r"(u?)(char|short|int|long|half|float|double)(2|3|4|8|16)?")
 
 
 class Limits(NamedTuple):
-    """The most that a device takes: of each axis of a work-group, and of all its work-items."""
+    """The most that a device takes: of each axis of a block, of the threads in it, and in the whole grid."""
 
     owner: str
     block: tuple[int, ...]
     threads: int
+    whole: int
 
-    def check(self, block: tuple[int, int, int]) -> None:
-        """Raise ValueError, which names the limit, unless the device takes a block."""
+    def check(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
         threads = math.prod(block)
-        axes = [(f"its axis {axis} is {n}", n, most) for axis, n, most in zip("xyz", block, self.block)]
-        for what, number, most in (*axes, (f"it has {threads} threads", threads, self.threads)):
+        every = threads * math.prod(grid)
+        facts = [(f"its axis {axis} is {n}", n, most) for axis, n, most in zip("xyz", block, self.block)]
+        facts += [(f"it has {threads} threads", threads, self.threads)]
+        facts += [(f"with grid {grid} there are {every} threads", every, self.whole)]
+        for what, number, most in facts:
             if number > most:
                 raise ValueError(f"block {block}: {what}, and the most of {self.owner} is {most}")
 
@@ -362,7 +350,8 @@ class OpenClKernel(Uploads):
             raise failure(error, "clCreateKernel", context.name, (name, source)) from error
         self._entry = Entry(name, name, parameters)
         device = context.device
-        self._limits = Limits(context.name, tuple(device.max_work_item_sizes), device.max_work_group_size)
+        most = tuple(device.max_work_item_sizes), device.max_work_group_size, (1 << device.address_bits) - 1
+        self._limits = Limits(context.name, *most)
 
     @property
     def device(self) -> str:
@@ -398,7 +387,7 @@ class OpenClKernel(Uploads):
         groups, items, local = launch_size(grid, block, shared, cluster)
         if cooperative or cluster is not None:
             raise ValueError("OpenCL has neither cooperative launches nor clusters")
-        self._limits.check(items)
+        self._limits.check(groups, items)
         if local:
             raise ValueError(
                 "a kernel of OpenCL takes its local memory as an argument: pyopencl.LocalMemory(size)"
@@ -455,10 +444,15 @@ class OpenClKernel(Uploads):
 
         Raises TypeError, ValueError, DriverError.
         """
+        import pyopencl as cl
+
         try:
             passed, given, array = _passed(value)
             if given is None and array is None:
                 raise TypeError(refusal(value, spelled(parameter, value)))
+            writes = parameter.type and not reads_only(parameter)
+            if writes and isinstance(passed, cl.Buffer) and passed.flags & cl.mem_flags.READ_ONLY:
+                raise ValueError(f"the buffer is READ_ONLY, {written(parameter)}")
             if array is not None:
                 pointee_of(array)
                 refuse_read_only(array, parameter)
