@@ -31,7 +31,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.package import links
 from gpuforge.wheel import unpacked
-from gpuforge.wheel.filename import WheelName
+from gpuforge.wheel.filename import LinuxTag, WheelName
 
 
 class Linking(NamedTuple):
@@ -89,7 +89,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     if linking.linkage in {"bundle", "static"}:
         check_self_contained(linked, linking.linkage)
         log("no file needs a CUDA library from outside the wheel")
-    name = WheelName.parse(made.name)
+    name = _without_older_tags(WheelName.parse(made.name), name)
     brought_to = _brought(after, linking.build.carried)
     _tell(before.keys(), after, linked, brought_to, name, linking.linkage, log)
     by_pip = linking.linkage == "pip"
@@ -101,6 +101,17 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     used = {package.package for found in brought_to.values() for package in found.values()}
     carried = tuple(package for package in linking.build.carried if package.package in used)
     return Repaired(name, tuple(sorted(distributions)), carried)
+
+
+def _without_older_tags(made: WheelName, before: WheelName) -> WheelName:
+    """Return the name without the tags of older systems, which auditwheel leaves in a wheel that came with them."""
+    tags = {text: LinuxTag.parse(text) for text in made.platform.split(".")}
+    added = [tag for text, tag in tags.items() if tag and text not in before.platform.split(".")]
+    if not added:
+        return made
+    oldest = min(added, key=lambda tag: tag.floor)
+    kept = [t for t, tag in tags.items() if not tag or tag.libc != oldest.libc or tag.floor >= oldest.floor]
+    return made._replace(platform=".".join(kept))
 
 
 def _tell(

@@ -231,3 +231,17 @@ def test_a_wheel_that_was_repaired_before_is_told_from_one_that_links_so(
     assert repair(pack(tmp_path, {f"demo.libs/{runtime.name}": runtime})) == (1, None)
     told = capsys.readouterr().err
     assert "the wheel came with demo.libs/libcudart-1a2b3c4d.so.13, a copy of libcudart.so.13" in told
+
+
+def test_a_tag_that_promises_older_systems_than_the_wheel_needs_goes(tmp_path: Path) -> None:
+    """auditwheel adds the right tag, and leaves the wrong one."""
+    code = (
+        '#include <sys/random.h>\nextern "C" int made(char *c) { return getrandom(c, 1, 0); }\n'  # glibc 2.25
+    )
+    made = pack(tmp_path, {"demo/_core.so": compile_library(tmp_path / "_core.so", code)})
+    status, repaired = repair(made.rename(tmp_path / "demo-1.0-cp311-cp311-manylinux2014_x86_64.whl"))
+    assert status == 0
+    assert repaired is not None
+    assert repaired.name == "demo-1.0-cp311-cp311-manylinux_2_26_x86_64.whl"
+    with zipfile.ZipFile(repaired) as archive:
+        assert b"manylinux2014" not in archive.read("demo-1.0.dist-info/WHEEL")
