@@ -38,7 +38,7 @@ class Call:
     @property
     def cache(self) -> Path:
         """The folder that is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
-        return cache_folder(self.environ)
+        return cache_folder(self.environ).absolute()
 
 
 pass_call = click.make_pass_decorator(Call, ensure=True)
