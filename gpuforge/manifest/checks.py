@@ -47,7 +47,7 @@ def python(data: Raw) -> Iterator[Problem]:
     python, abi = package.get("python", []), package.get("abi")
     if "package" not in data or not isinstance(package, Mapping) or not isinstance(python, list):
         return
-    stable = abi in {"abi3", "abi3t"}
+    stable = abi in ("abi3", "abi3t")  # it may be of any type here
     for index, version in enumerate(python):
         if isinstance(version, str) and re.fullmatch(r"3\.[0-9]{1,2}t?", version):
             yield from _python_version(("package", "python", index), CPython.parse(version), abi)
