@@ -379,6 +379,7 @@ def tar() -> bytes:
         pytest.param("demo/k.zst", zstandard.compress(OTHER), INSIDE, id="by zstd"),
         pytest.param("demo/k.z", zlib.compress(OTHER), INSIDE, id="by zlib"),
         pytest.param("demo/k.gz", gzip.compress(b"1,2\n" * 40)[:-9], UNPACKED, id="cut off"),
+        pytest.param("demo/k.gz", b"\x1f\x8b\0", UNPACKED, id="three bytes of gzip"),
         pytest.param("demo/k.gz", gzip.compress(b"a") + OTHER[1:], UNPACKED, id="with something behind it"),
         pytest.param("demo/k.bin", zlib.compress(OTHER, wbits=-15), UNKNOWN, id="without a header"),
         pytest.param("demo/k.bin", DISGUISED, UNKNOWN, id="disguised"),

@@ -299,7 +299,7 @@ def _stream(data: bytes) -> Iterator[bytes]:
     """Yield the content of each stream; raises the errors of its library, and MalformedError if it is too large."""
     left = data
     while inflater := _inflater(left):
-        if left.startswith(b"\x1f\x8b") and left[3] & _MORE:
+        if left.startswith(b"\x1f\x8b") and int.from_bytes(left[3:4]) & _MORE:
             raise MalformedError.of("its header has more than a name")
         yield inflater.decompress(left, UNPACKED)
         left = getattr(inflater, "unused_data", b"")
