@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from gpuforge.cli.options import FOLDER, PATH, REQUIREMENT, Call, listed, pass_call
-from gpuforge.cli.terminal import result, say
+from gpuforge.cli.terminal import complain, result, say
+from gpuforge.errors import ActionError, UsageError
 
 
 @click.command("repair")
@@ -78,11 +79,17 @@ def command(
     folders = filter(None, re.split("[:;]", call.environ.get("LD_LIBRARY_PATH", "")))
     names = tuple(map(bare, exclude))
     choices = Choices(**rest, exclude=names, library_path=tuple(map(Path, folders)))
+    if lacking := [str(wheel) for wheel in wheels if not wheel.is_file()]:
+        raise click.UsageError(f"no files: {', '.join(lacking)}")
+    status = 0
     for wheel in wheels:
-        if not wheel.is_file():
-            raise click.UsageError(f"{wheel} is not a file: give wheels")
         say(f"{wheel.name}")
-        with contextlib.redirect_stdout(sys.stderr):
-            made = repair_wheel(wheel, output, choices)
-        result([f"{made}\n"])
-    return 0
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                made = repair_wheel(wheel, output, choices)
+        except (ActionError, UsageError) as error:  # of this wheel alone
+            complain(error.diagnostics)
+            status = max(status, error.exit_code)
+        else:
+            result([f"{made}\n"])
+    return status

@@ -181,6 +181,18 @@ def test_all_libraries_that_are_nowhere_are_named_at_once(
     )
 
 
+def test_a_wheel_that_cannot_be_repaired_does_not_keep_the_others_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = linked(tmp_path, "libfft.so.3")
+    bad = good.with_name("bad-1.0-cp311-cp311-linux_x86_64.whl")
+    bad.write_bytes(b"no archive")
+    out = tmp_path / "out"
+    assert run(["repair", str(bad), str(good), "-w", str(out)]) == 1
+    assert [made.name.split("-")[0] for made in out.glob("*.whl")] == ["demo"]
+    assert "error: " in capsys.readouterr().err
+
+
 def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_path: Path) -> None:
     """As torchcodec's, whose Python code loads the one before the other; the system's must not be grafted."""
     own = compile_library(tmp_path / "libown.so", CODE)
