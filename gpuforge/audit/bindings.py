@@ -61,7 +61,7 @@ _MODULE = re.compile(r"\.(?:cpython-3\d+t?(?:-[\w-]+)?|abi3|pypy3\d+-pp\d+-[\w-]
 _OF_PROCESSOR = re.compile(r"-(x86_64|aarch64)-linux-")  # in the names of modules
 # behind a module's name, by the beginning of the tags: EXTENSION_SUFFIXES of CPython and PyPy
 _SUFFIXES = {
-    "cp": re.compile(r"(?:cpython-3\d+t?(?:-\w+-linux-(?:gnu|musl)\w*)?\.|abi3\.)?so"),
+    "cp": re.compile(r"(?:cpython-3\d+t?(?:-\w+-linux-(?:gnu|musl)\w*)?\.|abi3t?\.)?so"),
     "pp": re.compile(r"(?:pypy3\d+-pp\d+-[\w-]+\.)?so"),
 }
 # of the oldest systems with Python wheels; glibc before 2.36 ignores objects that demand a newer kernel
@@ -87,7 +87,8 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
         problems |= dict.fromkeys(_versions(graph, load_set))
         if is_imported(wheel, [load_set.root]):
             missing, unknown = _missing(graph, load_set)
-            problems |= dict.fromkeys((*_of_root(wheel, load_set.root), *missing))
+            early = _imported_early(graph, wheel, load_set)
+            problems |= dict.fromkeys((*_of_root(wheel, load_set.root), *early, *missing))
             imported |= {} if load_set.root.is_program else {o.file: o for o in load_set.objects}
             others |= unknown
         else:
@@ -126,6 +127,14 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
         and gnu_hash(f"PyInit_{module}") | 1 not in exports
     ):
         yield f"{root.name} does not define PyInit_{module}"
+
+
+def _imported_early(graph: LinkGraph, wheel: WheelFacts, load_set: LoadSet) -> Iterator[str]:
+    """Yield the packages whose import has to load libraries of a module, and comes after the module's own."""
+    if load_set.root.file in wheel.imported_first:
+        own = (found for found in load_set.objects if found.wheel == wheel.name)
+        packages = {e.route.package for found in own for e in graph.from_object(found) if e.route} - {""}
+        yield from (f"{load_set.root.name} is imported before {package}" for package in sorted(packages))
 
 
 def _is_looked_for(wheel: WheelFacts, module: ElfObject) -> bool:

@@ -177,6 +177,7 @@ class WheelFacts(NamedTuple):
     # a framework (torch) -> the Python files that raise an error if built with another CUDA release than it
     compares_cuda: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     imports: Mapping[str, str] = MappingProxyType({})  # framework -> the file that imports it with a package
+    imported_first: frozenset[str] = frozenset()  # modules that are imported before any other package
     metadata_problems: tuple[MetadataProblem, ...] = ()
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read

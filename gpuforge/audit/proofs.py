@@ -102,7 +102,7 @@ def _severity(finding: Finding) -> int:
 def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     """Yield the number of NEEDED libraries for each place, then those of packages.
 
-    Some may be found only after packages were imported; the audit does not check that they are imported first.
+    Some may be found only after packages were imported. They are not if a module is surely imported before them.
     """
     edges = graph.edges_of(wheel)
     if not wheel.linked or not all(_is_found(graph, e) for e in edges):

@@ -49,6 +49,12 @@ def wants(glibc: str, machine: int = X86) -> bytes:
     return elf(versions={"libc.so.6": [f"GLIBC_{glibc}"]}, machine=machine)
 
 
+def of_torch(init: str, own: str = "") -> Files:
+    """A package whose module needs a library of torch and has no path to it."""
+    code = {"demo/__init__.py": init.encode(), "demo/own.py": own.encode()}
+    return {**code, "demo/ext.cpython-311-x86_64-linux-gnu.so": elf(needed=["libc10.so"], strings=["PyInit_ext"])}
+
+
 def in_process(*first: str) -> Files:
     """Two modules and a library of theirs that has no path to what it needs; the one module loads that before."""
     return {
@@ -93,6 +99,18 @@ def in_process(*first: str) -> Files:
         ),
         pytest.param(
             in_process("libx.so.1"), in_process(), (), id="it is loaded before by one of the modules alone"
+        ),
+        pytest.param(
+            of_torch("import torch\nfrom . import ext\n"),
+            of_torch("import os\nfrom .ext import run\nimport torch\n"),
+            ("torch==2.9.1",),
+            id="the module is imported before torch, whose import loads the library",
+        ),
+        pytest.param(
+            of_torch("from . import own\nimport torch\n", "import torchvision\nfrom demo import ext\n"),
+            of_torch("from .own import *\nimport torch\n", "def f(): import torch\nfrom demo import ext\n"),
+            ("torch==2.9.1",),
+            id="another file imports the module before torch",
         ),
         pytest.param(
             {MODULE: elf(needed=["libcudnn.so.8"], runpath=CUDNN)},

@@ -353,7 +353,7 @@ def test_a_name_of_the_drivers_that_not_every_driver_has(
 def test_what_an_import_has_loaded_is_found_once_it_was_imported(
     tmp_path: Path, runpath: str | None, once: str, beside: bool
 ) -> None:
-    """Whether code of the wheel imports the package first is nothing that was looked at."""
+    """Without Python code nobody imports anything first."""
     own = wheel(tmp_path, module(runpath, "libc10.so"), requires=["torch==2.4.1"])
     (audited, *_) = audit([own, *([torch(tmp_path)] if beside else [])]).wheels
     (found, *_) = (p.text for p in audited.proofs if p.topic == "providers")

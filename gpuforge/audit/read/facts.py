@@ -10,7 +10,7 @@ from packaging.tags import Tag
 from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, Contents, WheelFacts, machine_of
 from gpuforge.audit.read import build_files, contents, embedded, loading_code
-from gpuforge.audit.read.framework_imports import framework_imports
+from gpuforge.audit.read.framework_imports import framework_imports, imported_first
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
@@ -36,11 +36,10 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     """
     source, archive, info = wheel.source, wheel.archive, _dist_info(wheel)
     project, version, tags = source.claims if source.form in ARCHIVES else _claims(info)
-    code, others = loading_code.PythonCode(archive), _others(wheel)
+    code, others, refusals = loading_code.PythonCode(archive), _others(wheel), _refusals(wheel, info)
     loading = loading_code.loading(code) if wheel.binaries else loading_code.Loading()
     imports = framework_imports(code) if wheel.binaries else {}
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
-    refusals = _refusals(wheel, info)
     scanned = [s for s in wheel.scanned() if _is_judged(wheel, s.file)]
     objects = tuple(s.object for s in scanned if s.object)
     linked = any(o.links for o in objects)
@@ -72,6 +71,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         launchers=tuple(each for each in loading.launchers if linked and _is_judged(wheel, each.file)),
         compares_cuda=loading.compares_cuda if linked else {},
         imports=imports,
+        imported_first=imported_first(code) if imports else frozenset(),
         metadata_problems=info.problems,
         identities=info.identities,
         damaged={s.file: s.problem for s in scanned if s.problem} | (code.damaged if linked else {}),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.read.python_source import walk
@@ -77,6 +78,86 @@ def _imports(text: bytes, package: str) -> bool:
         if any(name.partition(".")[0] == package for name in names):
             return True
     return False
+
+
+def imported_first(code: PythonCode) -> frozenset[str]:
+    """Return the extension modules that a package imports before any code that may import a package of others.
+
+    A library of torch that one of them needs is not there yet, even if the package imports torch afterwards.
+    """
+    order = _Order(code)
+    for name in order.files:
+        if re.fullmatch(_FIRST, name):
+            order.run(name)
+    return frozenset(order.modules)
+
+
+class _Order:
+    """The imports of a wheel's files in the order in which Python runs them."""
+
+    def __init__(self, code: PythonCode) -> None:
+        self.files = {member.name: member for member in code.members}
+        self.modules: set[str] = set()  # those that are imported first
+        self._code = code
+        self._binaries: dict[str, list[str]] = {}  # by their path without the ending
+        for name in self.files:
+            if name.endswith(".so"):
+                folder, _, file = name.rpartition("/")
+                self._binaries.setdefault(f"{folder}/{file.partition('.')[0]}", []).append(name)
+        self._running: set[str] = set()
+
+    def run(self, name: str) -> bool:
+        """Note the modules that a file imports first; return whether to go on with what imports the file."""
+        if name in self._running:
+            return True
+        self._running.add(name)
+        if len(self._running) > _MOST or self.files[name].size > _LARGEST:
+            return False
+        try:
+            tree = ast.parse(self._code.text(self.files[name]))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+        return all(self._goes_on(node, name) for node in tree.body)
+
+    def _goes_on(self, node: ast.stmt, file: str) -> bool:
+        """Follow a statement; return False for one that may import anything."""
+        if isinstance(node, ast.Import):
+            return all(self._import(alias.name, (), file) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            dots = "." * node.level
+            return self._import(f"{dots}{node.module or ''}", [each.name for each in node.names], file)
+        plain = isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign | ast.FunctionDef)
+        return plain and not any(isinstance(each, ast.Call | ast.Await) for each in _run_now(node))
+
+    def _import(self, module: str, names: Sequence[str], file: str) -> bool:
+        start = file
+        for _ in range(len(module) - len(module.lstrip("."))):
+            start = start.rpartition("/")[0]
+        parts = [part for part in module.split(".") if part]
+        root = f"{start}/" if module.startswith(".") else file.rpartition("/")[0].partition("/")[0] + "/"
+        if not module.startswith("."):
+            if parts[0] in sys.stdlib_module_names:
+                return True
+            if f"{parts[0]}/" != root:
+                return False
+            root = ""
+        paths = [root + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        paths += [root + "/".join([*parts, name]) for name in names]
+        return all(self._import_path(path) for path in paths)
+
+    def _import_path(self, path: str) -> bool:
+        for file in (f"{path}/__init__.py", f"{path}.py"):
+            if path not in self._binaries and file in self.files:
+                return self.run(file)
+        self.modules.update(self._binaries.get(path, ()))
+        return True
+
+
+def _run_now(node: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the code that a statement runs by itself: of a function its decorators and defaults."""
+    if isinstance(node, ast.FunctionDef):
+        return walk(*node.decorator_list, node.args)
+    return walk(node)
 
 
 def refuses_another(tree: ast.Module, name: str) -> bool:
