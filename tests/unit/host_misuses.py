@@ -167,10 +167,8 @@ def _a(value: Callable[[], Any]) -> Callable[[HostKernel], Any]:
     return lambda kernel: kernel.launch(1, 1, N, value(), floats())
 
 
-def _size(**changed: Any) -> Callable[[HostKernel], Any]:
-    return lambda kernel: kernel.launch(
-        changed.pop("grid", 1), changed.pop("block", 1), N, A, floats(), **changed
-    )
+def _size(*, grid: Any = 1, block: Any = 1, **changed: Any) -> Callable[[HostKernel], Any]:
+    return lambda kernel: kernel.launch(grid, block, N, A, floats(), **changed)
 
 
 def _of(entry: Entry, *arguments: Callable[[], Any]) -> Callable[[HostKernel], Any]:
@@ -344,9 +342,10 @@ def outcome(misuse: Callable[[Any], Any], kernel: Any) -> str:
 
 def main(library: str) -> None:
     kernel = load(library, plain_entry("scale"), "no NVIDIA driver")
+    misuses = dict(MISUSES)
     for name in ("variable", "malloc", "scale\0", "\ud800"):
-        MISUSES[f"the name {name!r}"] = lambda _, name=name: load(library, plain_entry(name))  # type: ignore[misc]
-    for name, misuse in MISUSES.items():
+        misuses[f"the name {name!r}"] = lambda _, name=name: load(library, plain_entry(name))  # type: ignore[misc]
+    for name, misuse in misuses.items():
         sys.stdout.write(f"{name}\n    {outcome(misuse, kernel)}\n")
         assert bytes(range(8)) == BYTES, name
 

@@ -52,7 +52,10 @@ def wants(glibc: str, machine: int = X86) -> bytes:
 def of_torch(init: str, own: str = "") -> Files:
     """A package whose module needs a library of torch and has no path to it."""
     code = {"demo/__init__.py": init.encode(), "demo/own.py": own.encode()}
-    return {**code, "demo/ext.cpython-311-x86_64-linux-gnu.so": elf(needed=["libc10.so"], strings=["PyInit_ext"])}
+    return {
+        **code,
+        "demo/ext.cpython-311-x86_64-linux-gnu.so": elf(needed=["libc10.so"], strings=["PyInit_ext"]),
+    }
 
 
 def in_process(*first: str) -> Files:
