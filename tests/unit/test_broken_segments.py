@@ -74,6 +74,15 @@ def with_short_load() -> bytes:
     return bytes(data)
 
 
+def over_two_pages() -> bytes:
+    """Return that sample with a dynamic section that ends in the page of a second load (torchtrtc)."""
+    data = bytearray(with_short_load())
+    data[64 + 112 : 64 + 168] = struct.pack("<IIQQQQQQ", 1, 6, 0, 4096, 0, 64, 64, 4096)
+    (memory,) = struct.unpack_from("<Q", data, 64 + 56 + MEMORY)
+    struct.pack_into("<Q", data, 64 + 56 + MEMORY, memory + 4096)
+    return bytes(data)
+
+
 BROKEN = {
     "a segment between pages": ("error", changed(LOAD, OFFSET, 16)),
     "a segment behind the end": ("error", changed(LOAD, SIZE, 1)),
@@ -81,6 +90,7 @@ BROKEN = {
     "segments that overlap": ("error", second_load(0)),
     "the dynamic section elsewhere": ("error", changed(DYNAMIC, ADDRESS, 1 << 20)),
     "the dynamic section in the rest of a page": ("warning", with_short_load()),
+    "the dynamic section in the pages of two loads": ("warning", over_two_pages()),
     "the dynamic section at two places": ("warning", changed(DYNAMIC, OFFSET, -16)),
     "two dynamic sections": ("error", twice_dynamic()),
     "a dynamic section without a size": ("error", changed(DYNAMIC, SIZE, -DYNAMIC_SIZE)),

@@ -144,8 +144,7 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
     room = _LARGEST_PAGE if segment.type == PT_GNU_RELRO else 1
     load = next((m for m in loads if _within(segment, m, room)), None)
     if load is None:
-        in_a_page = any(_within(segment, m, _PAGE) for m in loads)  # a page is mapped as a whole
-        return BrokenSegment(name, "outside", loads=in_a_page)
+        return BrokenSegment(name, "outside", loads=_in_pages(segment, loads))
     if segment.address - load.address != segment.offset - load.offset:
         return BrokenSegment(name, "place", loads=True)
     if segment.type in {PT_DYNAMIC, PT_GNU_RELRO} and segment.flags & PF_W > load.flags & PF_W:
@@ -168,6 +167,15 @@ def _within(segment: Segment, load: Segment, room: int) -> bool:
     rounded = -(-end // room) * room
     begins = end if room == _LARGEST_PAGE else rounded
     return load.address <= segment.address < begins and segment.address + segment.memory <= rounded
+
+
+def _in_pages(segment: Segment, loads: list[Segment]) -> bool:
+    """Return whether a segment lies in the pages of loads: each page is mapped as a whole."""
+    end = segment.address
+    for load in loads:
+        if load.address // _PAGE * _PAGE <= end:
+            end = max(end, -(-(load.address + load.memory) // _PAGE) * _PAGE)
+    return end >= segment.address + segment.memory
 
 
 def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
