@@ -102,9 +102,9 @@ def test_code_for_newer_processors_is_noted(gxx: Path, tmp_path: Path) -> None:
 READER = """#!/bin/sh
 case "$*" in
     -Wl,--help) echo --dependency-file ;;
-    *-MF*) echo "a.o: a.c /usr/include/zlib.h" >a.d ;;
-    *-c*) echo "a.o: a.c {own}/own.h /usr/include/stdio.h" >"$SUNPRO_DEPENDENCIES" ;;
     *--dependency-file=*) echo "c.so: /usr/lib/libz.so" >"${{*##*--dependency-file=}}" ;;
+    *" -MF "*) echo "a.o: a.c /usr/include/zlib.h" >a.d ;;
+    "-c "*) echo "a.o: a.c {own}/own.h /usr/include/stdio.h" >"$SUNPRO_DEPENDENCIES" ;;
 esac
 """
 DPKG = """#!/bin/sh
