@@ -85,8 +85,8 @@ def packages(scratch: Path, apart: Sequence[Path]) -> dict[str, list[str]]:
     if not found or dpkg is None:
         return {}
     # a file of /usr/lib may be known as one of /lib, where the two are one folder
-    asked = dict.fromkeys(name for path in found for name in (path, path.removeprefix("/usr")))
-    answer = subprocess.run([dpkg, "-S", *asked], capture_output=True, text=True, check=False).stdout
+    spellings = dict.fromkeys(name for path in found for name in (path, path.removeprefix("/usr")))
+    answer = subprocess.run([dpkg, "-S", *spellings], capture_output=True, text=True, check=False).stdout
     owned: dict[str, list[str]] = {}
     for line in answer.splitlines():
         owner, _, path = line.partition(": ")

@@ -263,8 +263,8 @@ def stand_in(step: TryWheel[Path], python: Path, folder: Path, *, every: bool = 
     stub. Returns None if the tests see this machine's GPUs, or nothing is asked for.
     """
     known = stub_library.drivers().items()
-    wanted = {name: each for name, each in known if every or each.library in step.drivers}
-    if not wanted or not step.stub:
+    drivers = {name: each for name, each in known if every or each.library in step.drivers}
+    if not drivers or not step.stub:
         return None
     functions: dict[str, set[str]] = {}
     (site,) = python.parent.parent.glob("lib/python3*/site-packages")
@@ -274,12 +274,12 @@ def stand_in(step: TryWheel[Path], python: Path, folder: Path, *, every: bool = 
         except (MalformedError, OSError):
             continue
         for soname in found.needed if found else ():
-            if found and (driver := wanted.get(sonames.unversioned(soname))):
+            if found and (driver := drivers.get(sonames.unversioned(soname))):
                 names = (name for name in found.undefined if re.fullmatch(driver.names, name))
                 functions.setdefault(soname, set()).update(names)
     folder.mkdir(exist_ok=True)
     for soname, used in functions.items():
-        answer = wanted[sonames.unversioned(soname)].no_device
+        answer = drivers[sonames.unversioned(soname)].no_device
         stub_library.write(folder / soname, soname, sorted(used), platform.machine(), answer)
         print(f"{soname} is a stand-in with {len(used)} functions", flush=True)
     return folder

@@ -274,7 +274,6 @@ GitRevision = Annotated[
         r"^(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./+-]*$",
     ),
 ]
-
 PythonVersion = Annotated[
     str, Form("a Python version", 'major.minor of CPython, e.g. "3.12" or "3.14t"', r"^3\.(0|[1-9][0-9]?)t?$")
 ]

@@ -89,7 +89,7 @@ class Inventory(NamedTuple):
         for _, facts in reported["pythons"]:
             python = read(facts)
             if python is not None:
-                found.setdefault(f"{python.version} {python.cpython.threads}", python)
+                found.setdefault(python.title, python)
         return cls(
             name,
             reported["machine"],
