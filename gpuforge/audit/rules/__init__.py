@@ -4,6 +4,7 @@ from gpuforge.audit.rules import (
     cuda_runtimes,
     elf_flags,
     embedded_sets,
+    families,
     files,
     gpu_code,
     linking,
@@ -18,7 +19,18 @@ from gpuforge.audit.rules import (
 from gpuforge.audit.rules.rule import Rule
 
 _MODULES = (
-    *(runtimes, cuda_runtimes, needed, opened, linking, search_paths, gpu_code, platform_tags, elf_flags),
+    *(
+        runtimes,
+        cuda_runtimes,
+        needed,
+        opened,
+        linking,
+        search_paths,
+        gpu_code,
+        families,
+        platform_tags,
+        elf_flags,
+    ),
     *(roles, embedded_sets, metadata, files),
 )
 _FOUND = {each.code: each for module in _MODULES for each in vars(module).values() if isinstance(each, Rule)}

@@ -7,6 +7,7 @@ import struct
 from audit_cases import Case
 from audit_samples import elf, fatbin, image
 
+ARM = "demo-1.0-cp311-cp311-manylinux_2_28_aarch64.whl"
 NV, REL = ".nv_fatbin", "__nv_relfatbin"
 
 
@@ -70,6 +71,14 @@ CASES = {
             )
         },
         {"demo/ext.so": elf(needed=["libcudart.so.13"], sections={NV: packed_with_zstd("sm_80")})},
+    ),
+    "nothing for DGX Spark": Case(
+        "GF412", {"demo/ext.so": so(("sm_90", "sm_100", "sm_120a"), ("sm_90", "sm_100"), ("compute_90:8.4",))},
+        {"demo/ext.so": so(("sm_90", "sm_120f"), ("sm_90", "sm_120"), ("sm_90", "sm_121"), ("compute_90:8.4",))},
+        name=ARM,
+    ),
+    "nothing for DGX Spark, which no other machine has": Case(
+        "GF412", {"demo/ext.so": so(("sm_90", "sm_100"))}, {"demo/ext.so": so(("sm_90", "compute_100:8.8"))}, name=ARM,
     ),
     "nothing for some newer GPUs": Case(
         "GF403", {"demo/ext.so": so(("sm_80", "sm_90", "sm_120"))},
