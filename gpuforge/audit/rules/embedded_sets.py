@@ -8,7 +8,7 @@ from gpuforge.audit.embedded import Index, KernelSet, KernelsWheels, Recipe, Sou
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import each_wheel, rule
+from gpuforge.audit.rules.rule import rule
 from gpuforge.binary.facts import FatbinEntry
 from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.kernels import KernelImage
@@ -27,7 +27,6 @@ from gpuforge.runtime.values import kind_of
     fix="Build the wheel again, and change no file after it was indexed.",
     contradicts="kernel sets",
 )
-@each_wheel
 def kernel_sets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare each set's index with the files beside it and the images in them, and the sets with the manifest."""
     expectation = graph.expectation_of(wheel)
@@ -170,7 +169,6 @@ def _isas(images: Set[KernelImage]) -> dict[tuple[str, str], set[str]]:
     fix="Build the wheel again, and change no file after the recipe was written.",
     contradicts="sources",
 )
-@each_wheel
 def source_sets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare each recipe with the files beside it, and the sets with the manifest."""
     for sources in wheel.sources:

@@ -16,7 +16,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import can_coexist
 from gpuforge.audit.model import ARCHIVES, PACKAGES, WheelFacts
-from gpuforge.audit.rules.rule import Text, each_wheel, rule
+from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.cuda.suffix import without_suffix
 from gpuforge.runtime.layout import GUARD
 
@@ -24,30 +24,29 @@ _EXPLAINED = {"no local header", "local name", "encrypted", "method"}  # reporte
 
 
 @rule("GF705", "error", "a file in the wheel is damaged", of_process=True)
-def damaged_files(graph: LinkGraph) -> Iterator[Finding]:
+def damaged_files(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Report files that cannot be unpacked, damaged ELF files, and damaged fatbin containers.
 
     The audit reads all binaries, metadata, and the Python code of wheels with libraries.
     """
-    for wheel in graph.wheels:
-        explained = {r.member for r in wheel.refusals if r.kind in _EXPLAINED}
-        problems = {file: problem for file, problem in wheel.unread.items() if file not in explained}
-        for file, problem in problems.items():
-            corrupt = file in wheel.corrupt
-            yield damaged_files.finding(
-                wheel.name,
-                Subject(file=file, detail=_detail(problem), facts=facts_of(problem=problem)),
-                severity="error" if corrupt else "warning",
-                what="Files of the wheel cannot be unpacked."
-                if corrupt
-                else "Files of the wheel cannot be read.",
-                why="pip refuses to install it."
-                if corrupt
-                else "They may not load, and the audit cannot check them.",
-                fix="Download or build the wheel again. `python -m zipfile -t FILE` tests all of its files."
-                if corrupt
-                else "Check what wrote or changed them last: strip, patchelf, an interrupted copy.",
-            )
+    explained = {r.member for r in wheel.refusals if r.kind in _EXPLAINED}
+    problems = {file: problem for file, problem in wheel.unread.items() if file not in explained}
+    for file, problem in problems.items():
+        corrupt = file in wheel.corrupt
+        yield damaged_files.finding(
+            wheel.name,
+            Subject(file=file, detail=_detail(problem), facts=facts_of(problem=problem)),
+            severity="error" if corrupt else "warning",
+            what="Files of the wheel cannot be unpacked."
+            if corrupt
+            else "Files of the wheel cannot be read.",
+            why="pip refuses to install it."
+            if corrupt
+            else "They may not load, and the audit cannot check them.",
+            fix="Download or build the wheel again. `python -m zipfile -t FILE` tests all of its files."
+            if corrupt
+            else "Check what wrote or changed them last: strip, patchelf, an interrupted copy.",
+        )
 
 
 def _detail(problem: str | int) -> str:
@@ -58,36 +57,35 @@ _LEAST = 1 << 20  # bytes that removing one copy would save
 
 
 @rule("GF707", "warning", "the same file is in the wheel several times")
-def stored_twice(graph: LinkGraph) -> Iterator[Finding]:
+def stored_twice(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find members with the same size and checksum; wheels have no links, so each copy is stored and installed.
 
     Programs with several names only take space: these findings are for information.
     """
-    for wheel in graph.wheels:
-        programs = {o.file for o in wheel.objects if o.is_program}
-        with_soname = {o.file for o in wheel.objects if o.soname}
-        binary = {o.file for o in wheel.objects} | {code.file for code in wheel.device}
-        alike: dict[tuple[int, int], list[str]] = {}
-        for name, size in wheel.members.items():
-            checksum = wheel.checksums.get(name, 0)  # files of a folder have none
-            if checksum and name in binary:
-                alike.setdefault((size, checksum), []).append(name)
-        for (size, _), members in alike.items():
-            if len(members) > 1 and size * (len(members) - 1) >= _LEAST:
-                started = programs.issuperset(members)
-                text = _STARTED if started else _NAMED if with_soname.intersection(members) else _OPENED
-                yield stored_twice.finding(
-                    wheel.name,
-                    Subject(
-                        file=members[0],
-                        detail="{size:KiB} KiB, the same as",
-                        facts=facts_of(size=size),
-                        names=tuple(members[1:]),
-                    ),
-                    files=tuple(members),
-                    text=text,
-                    cause=(text.fix,),
-                )
+    programs = {o.file for o in wheel.objects if o.is_program}
+    with_soname = {o.file for o in wheel.objects if o.soname}
+    binary = {o.file for o in wheel.objects} | {code.file for code in wheel.device}
+    alike: dict[tuple[int, int], list[str]] = {}
+    for name, size in wheel.members.items():
+        checksum = wheel.checksums.get(name, 0)  # files of a folder have none
+        if checksum and name in binary:
+            alike.setdefault((size, checksum), []).append(name)
+    for (size, _), members in alike.items():
+        if len(members) > 1 and size * (len(members) - 1) >= _LEAST:
+            started = programs.issuperset(members)
+            text = _STARTED if started else _NAMED if with_soname.intersection(members) else _OPENED
+            yield stored_twice.finding(
+                wheel.name,
+                Subject(
+                    file=members[0],
+                    detail="{size:KiB} KiB, the same as",
+                    facts=facts_of(size=size),
+                    names=tuple(members[1:]),
+                ),
+                files=tuple(members),
+                text=text,
+                cause=(text.fix,),
+            )
 
 
 _COPIES = "The same binary is in the wheel under several names, often former symbolic links."
@@ -125,19 +123,18 @@ _MOST = 5
     "shipping them, or ask PyPI for a higher limit.",
     applies_to=ARCHIVES,
 )
-def large_wheel(graph: LinkGraph) -> Iterator[Finding]:
+def large_wheel(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find wheels over 100 MiB, and the files, sections and architectures that take most of their bytes."""
-    for wheel in graph.wheels:
-        if wheel.size > _LIMIT:
-            yield large_wheel.finding(
-                wheel.name,
-                tuple(
-                    Subject(item=topic, detail="{sizes:sizes}", facts=facts_of(sizes=large))
-                    for topic, table in sizes(wheel).items()
-                    if (large := tuple((name, size) for name, size in table if size >= _WORTH))
-                ),
-                what=f"The wheel is {-(-wheel.size // 2**20):,} MiB. PyPI accepts 100 MiB by default.",
-            )
+    if wheel.size > _LIMIT:
+        yield large_wheel.finding(
+            wheel.name,
+            tuple(
+                Subject(item=topic, detail="{sizes:sizes}", facts=facts_of(sizes=large))
+                for topic, table in sizes(wheel).items()
+                if (large := tuple((name, size) for name, size in table if size >= _WORTH))
+            ),
+            what=f"The wheel is {-(-wheel.size // 2**20):,} MiB. PyPI accepts 100 MiB by default.",
+        )
 
 
 def sizes(wheel: WheelFacts) -> dict[str, list[tuple[str, int]]]:
@@ -275,7 +272,6 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     of_process=True,
     of_too_large=True,
 )
-@each_wheel
 def too_large(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Report wheels whose budget ran out; it is the only finding of such a wheel."""
     if wheel.too_large:
@@ -291,22 +287,21 @@ def too_large(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     fix="Remove the folders before the build, and exclude them from the package.",
     applies_to=PACKAGES,
 )
-def left_over(graph: LinkGraph) -> Iterator[Finding]:
+def left_over(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find folders of intermediate files; what lies in them was not read."""
-    for wheel in graph.wheels:
-        folders: dict[str, list[str]] = {}
-        for member in wheel.members:
-            if folder := left_over_folder(member):
-                folders.setdefault(folder, []).append(member)
-        for folder, members in folders.items():
-            noun, size = (
-                "file" if len(members) == 1 else "files",
-                sum(map(wheel.members.__getitem__, members)),
-            )
-            facts = facts_of(count=len(members), files=noun, size=size)
-            subject = Subject(file=folder, detail="{count} {files}, {size:KiB} KiB", facts=facts)
-            command = f"rm -r {shlex.quote(folder)}"
-            yield left_over.finding(wheel.name, subject, files=tuple(members), commands=(command,))
+    folders: dict[str, list[str]] = {}
+    for member in wheel.members:
+        if folder := left_over_folder(member):
+            folders.setdefault(folder, []).append(member)
+    for folder, members in folders.items():
+        noun, size = (
+            "file" if len(members) == 1 else "files",
+            sum(map(wheel.members.__getitem__, members)),
+        )
+        facts = facts_of(count=len(members), files=noun, size=size)
+        subject = Subject(file=folder, detail="{count} {files}, {size:KiB} KiB", facts=facts)
+        command = f"rm -r {shlex.quote(folder)}"
+        yield left_over.finding(wheel.name, subject, files=tuple(members), commands=(command,))
 
 
 _COMMON = frozenset(
@@ -325,15 +320,14 @@ _COMMON = frozenset(
     "own package.",
     applies_to=ARCHIVES,
 )
-def common_names(graph: LinkGraph) -> Iterator[Finding]:
+def common_names(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find Python files in top-level folders with such names, unless the project itself is called so."""
-    for wheel in graph.wheels:
-        folders: dict[str, list[str]] = {}
-        for member in wheel.members:
-            place = layout.Folder.of(layout.install_path(member))
-            if member.endswith(".py") and place.top in _COMMON - {wheel.project, place.path}:
-                folders.setdefault(place.top, []).append(member)
-        yield from (_common_names_finding(wheel, folder, members) for folder, members in folders.items())
+    folders: dict[str, list[str]] = {}
+    for member in wheel.members:
+        place = layout.Folder.of(layout.install_path(member))
+        if member.endswith(".py") and place.top in _COMMON - {wheel.project, place.path}:
+            folders.setdefault(place.top, []).append(member)
+    yield from (_common_names_finding(wheel, folder, members) for folder, members in folders.items())
 
 
 def _common_names_finding(wheel: WheelFacts, folder: str, members: list[str]) -> Finding:

@@ -23,7 +23,7 @@ from gpuforge.audit.rules.containers import (
     to_compare,
 )
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
-from gpuforge.audit.rules.rule import Text, each_wheel, rule
+from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.binary.runnable import (
     EMPTY_PTX,
@@ -45,43 +45,42 @@ if TYPE_CHECKING:
 
 
 @rule("GF401", "error", "a declared GPU architecture is not in every fatbin container")
-def architectures_missing(graph: LinkGraph) -> Iterator[Finding]:
+def architectures_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare each container with the manifest's architectures; a union over containers proves nothing.
 
     A container with PTX or LTO-IR only lacks all of them.
     """
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        if expectation is None or not (expectation.cubins or expectation.ptx):
-            continue
-        own = list(of_archs(expectation, wheel))
-        sets = set(expectation.kernel_sets) - expectation.targets.keys()
-        if not any(map(has_kernels, own)) and (sets or not expectation.source_sets):
-            yield architectures_missing.finding(
-                wheel.name,
-                Subject(detail="the whole wheel"),
-                cause=("nothing",),
-                what="The manifest declares GPU architectures, and the wheel contains no GPU code of its own.",
-                why="Users get a package without kernels: some builds skip them without an error when they find "
-                "no compiler.",
-                fix="Check in the log of the host build that it compiles its kernels. For a package without "
-                "kernels, write archs = [] in its [cuda.*] tables.",
-            )
-        for code in own:
-            judged, _ = to_compare(expectation, code)
-            for arch in expectation.cubins:
-                lacking = sum(arch not in c.cubins for c in judged)
-                if lacking:
-                    total = len(judged)
-                    detail, facts = coverage(total - lacking, total)
-                    yield architectures_missing.finding(
-                        wheel.name,
-                        Subject(file=code.file, item=arch.sm, detail=detail, facts=facts),
-                        what="Declared GPU architectures are missing in the wheel.",
-                        why="GPUs of these architectures run the kernels by JIT compilation of PTX, or not at all.",
-                        fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare the "
-                        "architectures that it uses.",
-                    )
+    expectation = graph.expectation_of(wheel)
+    if expectation is None or not (expectation.cubins or expectation.ptx):
+        return
+    own = list(of_archs(expectation, wheel))
+    sets = set(expectation.kernel_sets) - expectation.targets.keys()
+    if not any(map(has_kernels, own)) and (sets or not expectation.source_sets):
+        yield architectures_missing.finding(
+            wheel.name,
+            Subject(detail="the whole wheel"),
+            cause=("nothing",),
+            what="The manifest declares GPU architectures, and the wheel contains no GPU code of its own.",
+            why="Users get a package without kernels: some builds skip them without an error when they find "
+            "no compiler.",
+            fix="Check in the log of the host build that it compiles its kernels. For a package without "
+            "kernels, write archs = [] in its [cuda.*] tables.",
+        )
+    for code in own:
+        judged, _ = to_compare(expectation, code)
+        for arch in expectation.cubins:
+            lacking = sum(arch not in c.cubins for c in judged)
+            if lacking:
+                total = len(judged)
+                detail, facts = coverage(total - lacking, total)
+                yield architectures_missing.finding(
+                    wheel.name,
+                    Subject(file=code.file, item=arch.sm, detail=detail, facts=facts),
+                    what="Declared GPU architectures are missing in the wheel.",
+                    why="GPUs of these architectures run the kernels by JIT compilation of PTX, or not at all.",
+                    fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare the "
+                    "architectures that it uses.",
+                )
 
 
 @rule(
@@ -92,7 +91,6 @@ def architectures_missing(graph: LinkGraph) -> Iterator[Finding]:
     why="GPUs newer than the architectures in the wheel cannot run these kernels.",
     fix="Compile with -gencode arch=compute_X,code=compute_X, too (CMAKE_CUDA_ARCHITECTURES: X-virtual).",
 )
-@each_wheel
 def ptx_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare each container with the manifest's PTX.
 
@@ -124,34 +122,30 @@ _NO_IMAGE = "`no kernel image is available for execution on the device`"
     fix="Add PTX of the newest architecture in the file that is older than the missing GPUs (-gencode "
     "arch=compute_X,code=compute_X). Machine code for the missing GPUs alone leaves out later ones.",
 )
-def newer_gpus(graph: LinkGraph) -> Iterator[Finding]:
+def newer_gpus(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find files without kernels for newer generations: a warning for GPUs of today, for information for later ones.
 
     An error if the whole wheel has nothing for any GPU of a generation. PTX serves no GPU older than itself: machine
     code for much older ones leaves a gap.
     """
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        if expectation is not None and expectation.cubins:
-            continue  # GF401 and GF402 compare with the manifest instead
-        processor = wheel.machine
-        supported = {
-            r.generation.family
-            for code in own_code(wheel)
-            for r in reach(code, processor)
-            if r.native or r.jit
-        }
-        for code in own_code(wheel):
-            if code.file.endswith(".cubin"):
-                continue  # one target each; the program chooses one of these files by name
-            judged, inputs = runnable(code.containers)
-            if not judged or all(is_specific(c) for c in judged):
-                continue
-            portable = all(map(portable_ptx, bearing_ptx(judged, inputs))) and not not_linked(judged, inputs)
-            gaps = (r for table in reach_apart(code, processor) for r in _lost(table))
-            if portable and all(r.generation.machines for r in gaps):  # of Jetsons, at most
-                continue
-            yield from _judge(wheel, code, processor, supported)
+    expectation = graph.expectation_of(wheel)
+    if expectation is not None and expectation.cubins:
+        return  # GF401 and GF402 compare with the manifest instead
+    processor = wheel.machine
+    supported = {
+        r.generation.family for code in own_code(wheel) for r in reach(code, processor) if r.native or r.jit
+    }
+    for code in own_code(wheel):
+        if code.file.endswith(".cubin"):
+            continue  # one target each; the program chooses one of these files by name
+        judged, inputs = runnable(code.containers)
+        if not judged or all(is_specific(c) for c in judged):
+            continue
+        portable = all(map(portable_ptx, bearing_ptx(judged, inputs))) and not not_linked(judged, inputs)
+        gaps = (r for table in reach_apart(code, processor) for r in _lost(table))
+        if portable and all(r.generation.machines for r in gaps):  # of Jetsons, at most
+            continue
+        yield from _judge(wheel, code, processor, supported)
 
 
 def _lost(table: Sequence[Reach]) -> list[Reach]:
@@ -236,27 +230,24 @@ def _gpus(table: Sequence[Reach]) -> tuple[tuple[str, str], ...]:
     fix="None needed if the kernels use features of these GPUs and other GPUs have kernels of their "
     "own. Otherwise compile for the plain architecture, too.",
 )
-def specific_targets(graph: LinkGraph) -> Iterator[Finding]:
+def specific_targets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find containers that have only `a` and `f` targets: no later GPU runs them, not even by JIT."""
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        if expectation is not None and expectation.cubins:
-            continue  # GF401 and GF402 compare with the manifest instead
-        subjects = []
-        for code in own_code(wheel):
-            judged, _ = runnable(code.containers)
-            found = [c for c in judged if is_specific(c)]
-            if found:
-                archs = tuple(sorted({e.target for c in found for e in c.entries}))
-                detail = (
-                    "only {archs}" if len(judged) == 1 else "only {archs} in {count} of {total} containers"
-                )
-                facts = facts_of(count=len(found), total=len(judged), archs=archs)
-                subjects.append(Subject(file=code.file, detail=detail, facts=facts))
-        if subjects:
-            yield specific_targets.finding(
-                wheel.name, subjects, files=tuple(subject.file for subject in subjects)
-            )
+    expectation = graph.expectation_of(wheel)
+    if expectation is not None and expectation.cubins:
+        return  # GF401 and GF402 compare with the manifest instead
+    subjects = []
+    for code in own_code(wheel):
+        judged, _ = runnable(code.containers)
+        found = [c for c in judged if is_specific(c)]
+        if found:
+            archs = tuple(sorted({e.target for c in found for e in c.entries}))
+            detail = "only {archs}" if len(judged) == 1 else "only {archs} in {count} of {total} containers"
+            facts = facts_of(count=len(found), total=len(judged), archs=archs)
+            subjects.append(Subject(file=code.file, detail=detail, facts=facts))
+    if subjects:
+        yield specific_targets.finding(
+            wheel.name, subjects, files=tuple(subject.file for subject in subjects)
+        )
 
 
 @rule(
@@ -267,7 +258,6 @@ def specific_targets(graph: LinkGraph) -> Iterator[Finding]:
     why="The driver compiles that PTX for a newer GPU and finds no kernel.",
     fix="Find what removed the code, such as an #if on __CUDA_ARCH__ that excludes the PTX target.",
 )
-@each_wheel
 def ptx_empty(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find containers whose PTX has only its version and target, while their cubins have code."""
     for code in own_code(wheel):
@@ -294,7 +284,6 @@ def _empty(container: FatbinContainer) -> bool:
     fix="None needed if static libraries of NVIDIA are linked in. Otherwise compile all sources with "
     "one toolkit.",
 )
-@each_wheel
 def mixed_toolkits(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare the toolkits that wrote the machine code of each file, and those that wrote its PTX.
 
@@ -340,7 +329,6 @@ _SHARE = 0.1  # of the file
     fix="Compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) if kernels do not "
     "call across files. Otherwise pack the inputs: nvcc --compress-mode=size (with CUDA 12, see GF411).",
 )
-@each_wheel
 def relocatable_left(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Add up the containers in `__nv_relfatbin` of files that have a linked one, too."""
     for code in own_code(wheel):
@@ -360,7 +348,6 @@ def relocatable_left(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     why="The first launch is slow there, and the driver must be as new as the toolkit that wrote the PTX.",
     fix="None needed if that is acceptable. Otherwise add machine code for these architectures.",
 )
-@each_wheel
 def jit_only(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find the generations that have to compile PTX, and the oldest driver that can."""
     expectation = graph.expectation_of(wheel)
@@ -374,27 +361,26 @@ def jit_only(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
 
 
 @rule("GF409", "error", "GPU code that the manifest does not declare")
-def undeclared_code(graph: LinkGraph) -> Iterator[Finding]:
+def undeclared_code(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find GPU code where the manifest declares none, and architectures that it does not list.
 
     With CUDA's static libraries (`linkage = "static"`) containers also have the architectures that NVIDIA chose.
     """
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        if expectation is None or not (expectation.no_code or expectation.exact):
-            continue
-        for code in of_archs(expectation, wheel):
-            for target, count, total in _undeclared(code, expectation):
-                yield undeclared_code.finding(
-                    wheel.name,
-                    Subject(
-                        file=code.file,
-                        item=target,
-                        detail="in {count} of {total} containers",
-                        facts=facts_of(count=count, total=total),
-                    ),
-                    text=_NONE if expectation.no_code else _OTHERS,
-                )
+    expectation = graph.expectation_of(wheel)
+    if expectation is None or not (expectation.no_code or expectation.exact):
+        return
+    for code in of_archs(expectation, wheel):
+        for target, count, total in _undeclared(code, expectation):
+            yield undeclared_code.finding(
+                wheel.name,
+                Subject(
+                    file=code.file,
+                    item=target,
+                    detail="in {count} of {total} containers",
+                    facts=facts_of(count=count, total=total),
+                ),
+                text=_NONE if expectation.no_code else _OTHERS,
+            )
 
 
 _NONE = Text(
@@ -446,7 +432,6 @@ _ASSEMBLER = r"ptxas([-_.]\w+)*"  # the tool that decides for which GPUs code ca
     fix="Take ptxas from a newer toolkit, or require NVIDIA's package of it (nvidia-cuda-nvcc).",
     applies_to=PACKAGES,
 )
-@each_wheel
 def tool_outdated(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare the targets of each ptxas with the GPUs of today; a wheel with several may have one for each."""
     tools = [o for o in wheel.objects if o.release and re.fullmatch(_ASSEMBLER, o.name)]
@@ -473,26 +458,25 @@ def _targets(release: str) -> frozenset[Arch]:
     "GPU code is packed in a way that needs a newer driver than its CUDA release",
     fix="Compile with nvcc --compress-mode=speed, or document the driver.",
 )
-def packed_code(graph: LinkGraph) -> Iterator[Finding]:
+def packed_code(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find zstd in code of a CUDA major whose oldest driver does not know it."""
-    for wheel in graph.wheels:
-        for code in own_code(wheel):
-            packed = [e for c in code.containers for e in c.entries if e.compression == "zstd"]
-            floor = _floor(wheel, code, packed) if packed else ""
-            if floor and releases.parsed(floor) < releases.parsed(releases.driver_of_zstd()):
-                yield packed_code.finding(
-                    wheel.name,
-                    Subject(
-                        file=code.file,
-                        detail="{count} of {total} images",
-                        facts=facts_of(count=len(packed), total=sum(len(c.entries) for c in code.containers)),
-                    ),
-                    cause=(floor,),
-                    what=f"GPU code is packed with zstd, and drivers before {releases.driver_of_zstd()} cannot "
-                    "unpack it.",
-                    why=f"CUDA of this release works with driver {floor} and newer; a launch with a driver in between "
-                    "fails.",
-                )
+    for code in own_code(wheel):
+        packed = [e for c in code.containers for e in c.entries if e.compression == "zstd"]
+        floor = _floor(wheel, code, packed) if packed else ""
+        if floor and releases.parsed(floor) < releases.parsed(releases.driver_of_zstd()):
+            yield packed_code.finding(
+                wheel.name,
+                Subject(
+                    file=code.file,
+                    detail="{count} of {total} images",
+                    facts=facts_of(count=len(packed), total=sum(len(c.entries) for c in code.containers)),
+                ),
+                cause=(floor,),
+                what=f"GPU code is packed with zstd, and drivers before {releases.driver_of_zstd()} cannot "
+                "unpack it.",
+                why=f"CUDA of this release works with driver {floor} and newer; a launch with a driver in between "
+                "fails.",
+            )
 
 
 def _floor(wheel: WheelFacts, code: DeviceCode, packed: list[FatbinEntry]) -> str:

@@ -22,7 +22,7 @@ from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.commands import renaming
 from gpuforge.audit.rules.loading import is_imported
 from gpuforge.audit.rules.recognise import is_for_other_framework
-from gpuforge.audit.rules.rule import Text, each_wheel, rule
+from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.binary.mangled import readable
 from gpuforge.cuda import libraries, sonames
@@ -32,27 +32,26 @@ from gpuforge.cuda.stack import definers, is_known
 
 
 @rule("GF206", "warning", "a library of the driver is NEEDED: nothing loads on a machine without a GPU")
-def driver_needed(graph: LinkGraph) -> Iterator[Finding]:
+def driver_needed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find NEEDED entries of the driver's own libraries, and the imports and programs that they break.
 
     If compiled code opens all of them later, no import breaks: then it is for information.
     """
-    for wheel in graph.wheels:
-        needing = [
-            (found, drivers, graph.roots(found))
-            for found in wheel.objects
-            if (drivers := [e.needed for e in graph.from_object(found) if e.provider.source == "driver"])
-        ]
-        reached = any(is_imported(wheel, roots) for _, _, roots in needing)
-        for found, drivers, roots in needing:
-            unused = [name for name in drivers if _is_unused(graph, found, name)]
-            used = [name for name in drivers if name not in unused]
-            if used:
-                yield _driver_needed_finding(found, used, roots, _REACHED if reached else _UNREACHED)
-            if unused:
-                yield _driver_needed_finding(
-                    found, unused, roots, _UNUSED if reached else _UNUSED._replace(severity="info")
-                )
+    needing = [
+        (found, drivers, graph.roots(found))
+        for found in wheel.objects
+        if (drivers := [e.needed for e in graph.from_object(found) if e.provider.source == "driver"])
+    ]
+    reached = any(is_imported(wheel, roots) for _, _, roots in needing)
+    for found, drivers, roots in needing:
+        unused = [name for name in drivers if _is_unused(graph, found, name)]
+        used = [name for name in drivers if name not in unused]
+        if used:
+            yield _driver_needed_finding(found, used, roots, _REACHED if reached else _UNREACHED)
+        if unused:
+            yield _driver_needed_finding(
+                found, unused, roots, _UNUSED if reached else _UNUSED._replace(severity="info")
+            )
 
 
 def _is_unused(graph: LinkGraph, binary: ElfObject, driver: str) -> bool:
@@ -131,20 +130,19 @@ def _details(name: str, broken: Sequence[str]) -> Iterator[str]:
     why="They must match the kernel module of the user's machine, and every call to a stub fails.",
     applies_to=PACKAGES,
 )
-def driver_grafted(graph: LinkGraph) -> Iterator[Finding]:
+def driver_grafted(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find files with a driver library's name; stubs in a folder of that name are only for linkers."""
-    for wheel in graph.wheels:
-        drivers = [o for o in wheel.linked if _is_driver(graph, o)]
-        called = (o.name if libraries.is_driver(o.name) else o.soname for o in drivers)
-        names = sorted({sonames.unversioned(sonames.plain_name(name)) for name in called})
-        excluded = " ".join(f"--exclude '{name}*'" for name in names)
-        for found in drivers:
-            yield driver_grafted.finding(
-                wheel.name,
-                Subject(file=found.file),
-                fix=f"Leave them out: auditwheel repair {excluded}",
-                cause=tuple(names),
-            )
+    drivers = [o for o in wheel.linked if _is_driver(graph, o)]
+    called = (o.name if libraries.is_driver(o.name) else o.soname for o in drivers)
+    names = sorted({sonames.unversioned(sonames.plain_name(name)) for name in called})
+    excluded = " ".join(f"--exclude '{name}*'" for name in names)
+    for found in drivers:
+        yield driver_grafted.finding(
+            wheel.name,
+            Subject(file=found.file),
+            fix=f"Leave them out: auditwheel repair {excluded}",
+            cause=tuple(names),
+        )
 
 
 def _is_driver(graph: LinkGraph, binary: ElfObject) -> bool:
@@ -161,15 +159,14 @@ def _is_driver(graph: LinkGraph, binary: ElfObject) -> bool:
     fix="Remove them, and run `auditwheel repair` after the last change to the objects.",
     applies_to=PACKAGES,
 )
-def unused_grafts(graph: LinkGraph) -> Iterator[Finding]:
+def unused_grafts(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find libraries in a `.libs` folder that no used object NEEDs: auditwheel grafts only NEEDED libraries."""
-    for wheel in graph.wheels:
-        for found in _unused(wheel):
-            yield unused_grafts.finding(
-                wheel.name,
-                Subject(file=found.file, detail="{size:KiB} KiB", facts=facts_of(size=found.size)),
-                commands=(f"rm {shlex.quote(found.file)}",),
-            )
+    for found in _unused(wheel):
+        yield unused_grafts.finding(
+            wheel.name,
+            Subject(file=found.file, detail="{size:KiB} KiB", facts=facts_of(size=found.size)),
+            commands=(f"rm {shlex.quote(found.file)}",),
+        )
 
 
 def _unused(wheel: WheelFacts) -> list[ElfObject]:
@@ -210,25 +207,24 @@ def _is_opened(wheel: WheelFacts, binary: ElfObject) -> bool:
     fix="Set the SONAME to the file name, as auditwheel repair does. Objects that need versions of the "
     "library's symbols have its name a second time, beside NEEDED.",
 )
-def soname_kept(graph: LinkGraph) -> Iterator[Finding]:
+def soname_kept(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find libraries whose file name is hashed and whose SONAME is the one that other packages request."""
-    for wheel in graph.wheels:
-        for found in (o for o in wheel.linked if o.soname):
-            plain = sonames.plain_name(found.name)
-            if plain == found.name or sonames.plain_name(found.soname) != found.soname:
-                continue
-            users = tuple(dict.fromkeys(edge.loader.name for edge in graph.users(found)))
-            yield soname_kept.finding(
-                wheel.name,
-                Subject(
-                    file=found.file,
-                    detail="SONAME {soname}" if users else "SONAME {soname}, loaded by nothing in the wheel",
-                    facts=facts_of(soname=found.soname),
-                    loaded_by=users,
-                ),
-                severity="error" if users else "warning",
-                commands=_commands(graph, found),
-            )
+    for found in (o for o in wheel.linked if o.soname):
+        plain = sonames.plain_name(found.name)
+        if plain == found.name or sonames.plain_name(found.soname) != found.soname:
+            continue
+        users = tuple(dict.fromkeys(edge.loader.name for edge in graph.users(found)))
+        yield soname_kept.finding(
+            wheel.name,
+            Subject(
+                file=found.file,
+                detail="SONAME {soname}" if users else "SONAME {soname}, loaded by nothing in the wheel",
+                facts=facts_of(soname=found.soname),
+                loaded_by=users,
+            ),
+            severity="error" if users else "warning",
+            commands=_commands(graph, found),
+        )
 
 
 def _commands(graph: LinkGraph, library: ElfObject) -> Iterator[str]:
@@ -244,33 +240,32 @@ _PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
 
 
 @rule("GF211", "error", "symbol versions are required from a library that is not NEEDED")
-def versions_without_needed(graph: LinkGraph) -> Iterator[Finding]:
+def versions_without_needed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find required symbol versions of libraries that are not NEEDED, as `patchelf --remove-needed` leaves them.
 
     The linker looks for the library among all loaded ones, and ends with an assertion if it is not there (glibc,
     elf/dl-version.c, _dl_check_map_versions).
     """
-    for wheel in graph.wheels:
-        for found in wheel.linked:
-            for need in found.version_needs:
-                if need.library in found.needed or policy.is_loader(need.library):
-                    continue
-                loaded = _always_loaded(graph, found, need.library)
-                opened = not loaded and not found.is_program and _opened(wheel, need.library)
-                new = "" if loaded or opened else _new_name(found, need.library)
-                text = _LOADED if loaded else _OPENED if opened else _RENAMED if new else _ALONE
-                yield versions_without_needed.finding(
-                    wheel.name,
-                    Subject(
-                        file=found.file,
-                        detail="versions of {library}:",
-                        facts=facts_of(library=need.library),
-                        names=need.versions,
-                    ),
-                    text=text,
-                    cause=(text.why, text.fix),
-                    commands=(renaming(found, need.library, new),) if new else (),
-                )
+    for found in wheel.linked:
+        for need in found.version_needs:
+            if need.library in found.needed or policy.is_loader(need.library):
+                continue
+            loaded = _always_loaded(graph, found, need.library)
+            opened = not loaded and not found.is_program and _opened(wheel, need.library)
+            new = "" if loaded or opened else _new_name(found, need.library)
+            text = _LOADED if loaded else _OPENED if opened else _RENAMED if new else _ALONE
+            yield versions_without_needed.finding(
+                wheel.name,
+                Subject(
+                    file=found.file,
+                    detail="versions of {library}:",
+                    facts=facts_of(library=need.library),
+                    names=need.versions,
+                ),
+                text=text,
+                cause=(text.why, text.fix),
+                commands=(renaming(found, need.library, new),) if new else (),
+            )
 
 
 _WHAT = "Objects require symbol versions of libraries that they do not NEED."
@@ -329,7 +324,6 @@ def _always_loaded(graph: LinkGraph, binary: ElfObject, library: str) -> bool:
     fix="Link with nvc++, which adds the runtimes, or compile with g++. -Wl,-z,defs lists the "
     "missing symbols.",
 )
-@each_wheel
 def underlinked(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find strong undefined `__pgi_*` and `__nv*` symbols without a definition in the libraries that the object loads.
 
@@ -423,23 +417,20 @@ def _dependency_undeclared_finding(
     "lists the missing symbols.",
     applies_to=PACKAGES,
 )
-def symbols_missing(graph: LinkGraph) -> Iterator[Finding]:
+def symbols_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find strong undefined CUDA functions that no library loaded with the calling object defines.
 
     A required package such as torch may have loaded any library before, and an unknown library may define any function.
     Functions that the wheel defines itself count as found, such as trampolines to libraries that it opens.
     """
-    for wheel in graph.wheels:
-        if any(known.loaded_by for known in graph.declared[wheel.name].values()):
-            continue
-        for found in (
-            o for o in wheel.linked if o.undefined("cuda") and not is_for_other_framework(graph, o)
-        ):
-            sets = [load_set for load_set in graph.load_sets if found in load_set.objects]
-            missing = _undefined(graph, wheel, found, sets)
-            for library in sorted({definers(name)[0] for name in missing}):
-                called = sorted(name for name in missing if definers(name)[0] == library)
-                yield _symbols_missing_finding(found, library, called, sets)
+    if any(known.loaded_by for known in graph.declared[wheel.name].values()):
+        return
+    for found in (o for o in wheel.linked if o.undefined("cuda") and not is_for_other_framework(graph, o)):
+        sets = [load_set for load_set in graph.load_sets if found in load_set.objects]
+        missing = _undefined(graph, wheel, found, sets)
+        for library in sorted({definers(name)[0] for name in missing}):
+            called = sorted(name for name in missing if definers(name)[0] == library)
+            yield _symbols_missing_finding(found, library, called, sets)
 
 
 def _undefined(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
@@ -513,34 +504,33 @@ _LATER = "9999"  # a release that is not published yet
     applies_to=PACKAGES,
     contradicts="stable ABI",
 )
-def unstable_functions(graph: LinkGraph) -> Iterator[Finding]:
+def unstable_functions(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find C++ functions of a package in wheels whose requirements or manifest allow several of its minors.
 
     With a wheel of the package at hand, they are compared with what that defines.
     """
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        for package, group in unstable().items():
-            users = [o for o in wheel.linked if o.undefined(group)]
-            if not users or wheel.project in names_of(package):
+    expectation = graph.expectation_of(wheel)
+    for package, group in unstable().items():
+        users = [o for o in wheel.linked if o.undefined(group)]
+        if not users or wheel.project in names_of(package):
+            continue
+        spans = expectation is not None and package in expectation.spans
+        at_hand = _at_hand(graph, package, group)
+        if at_hand.is_whole:
+            yield from _not_at_hand(wheel, users, group, at_hand)
+        # the release that is at hand has been compared; others are not asked about
+        allowed = _several_minors(wheel, package) if not at_hand.is_whole and not spans else ""
+        promise = f'spans = ["{package}"] of the manifest promises several releases' if spans else allowed
+        # those that name a release (libx_torch24.so, libx_torch25.so) are each for it alone
+        named = Counter(_alternatives(o) for o in users if re.search(rf"{package}[-_.]?v?\d", o.file))
+        for found in users if promise else ():
+            names = sorted(found.undefined(group))
+            if not spans and named[_alternatives(found)] > 1:
                 continue
-            spans = expectation is not None and package in expectation.spans
-            at_hand = _at_hand(graph, package, group)
-            if at_hand.is_whole:
-                yield from _not_at_hand(wheel, users, group, at_hand)
-            # the release that is at hand has been compared; others are not asked about
-            allowed = _several_minors(wheel, package) if not at_hand.is_whole and not spans else ""
-            promise = f'spans = ["{package}"] of the manifest promises several releases' if spans else allowed
-            # those that name a release (libx_torch24.so, libx_torch25.so) are each for it alone
-            named = Counter(_alternatives(o) for o in users if re.search(rf"{package}[-_.]?v?\d", o.file))
-            for found in users if promise else ():
-                names = sorted(found.undefined(group))
-                if not spans and named[_alternatives(found)] > 1:
-                    continue
-                if spans or not at_hand.defined.issuperset(names):
-                    yield _unstable_functions_finding(
-                        wheel, found, package, names, promise, "error" if spans else "warning"
-                    )
+            if spans or not at_hand.defined.issuperset(names):
+                yield _unstable_functions_finding(
+                    wheel, found, package, names, promise, "error" if spans else "warning"
+                )
 
 
 def _unstable_functions_finding(
@@ -642,23 +632,22 @@ def _several_minors(wheel: WheelFacts, package: str) -> str:
     "a framework is imported with the package, and no requirement brings it",
     applies_to=PACKAGES,
 )
-def import_undeclared(graph: LinkGraph) -> Iterator[Finding]:
+def import_undeclared(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find imports of frameworks that the wheel neither requires nor requires something of, such as torchvision."""
-    for wheel in graph.wheels:
-        known = graph.declared[wheel.name]
-        always = [package for package, declared in known.items() if not declared.extra]
-        for each in frameworks():
-            file = wheel.imports.get(each.package, "")
-            if not file or wheel.project == each.package or any(map(each.is_in, always)):
-                continue
-            extra = known[each.package].extra if each.package in known else ""
-            yield import_undeclared.finding(
-                wheel.name,
-                Subject(file=file, item=each.package),
-                cause=(each.package, extra),
-                what=f"Importing the package imports {each.package}, and "
-                + (f"only the extra [{extra}] requires it." if extra else "no Requires-Dist line has it."),
-                why=f"Without {each.package} the import fails, unless another requirement brings it.",
-                fix=f"Add {each.package} to Requires-Dist, or import it where it is used.",
-                commands=commands.with_requirement(wheel, each.package),
-            )
+    known = graph.declared[wheel.name]
+    always = [package for package, declared in known.items() if not declared.extra]
+    for each in frameworks():
+        file = wheel.imports.get(each.package, "")
+        if not file or wheel.project == each.package or any(map(each.is_in, always)):
+            continue
+        extra = known[each.package].extra if each.package in known else ""
+        yield import_undeclared.finding(
+            wheel.name,
+            Subject(file=file, item=each.package),
+            cause=(each.package, extra),
+            what=f"Importing the package imports {each.package}, and "
+            + (f"only the extra [{extra}] requires it." if extra else "no Requires-Dist line has it."),
+            why=f"Without {each.package} the import fails, unless another requirement brings it.",
+            fix=f"Add {each.package} to Requires-Dist, or import it where it is used.",
+            commands=commands.with_requirement(wheel, each.package),
+        )

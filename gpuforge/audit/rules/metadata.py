@@ -28,30 +28,29 @@ _FIX = "Write RECORD again: unpack the wheel with `unzip`, as `wheel unpack` ref
 
 
 @rule("GF703", "error", "RECORD does not match the wheel's files", applies_to=AS_BUILT)
-def record_mismatch(graph: LinkGraph) -> Iterator[Finding]:
+def record_mismatch(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare RECORD with the archive: the names, the sizes that it has, and the hashes if requested."""
-    for wheel in graph.wheels:
-        problems = tuple(_record_problems(wheel))
-        if problems:
-            yield record_mismatch.finding(
-                wheel.name,
-                problems,
-                files=tuple(problem.file for problem in problems if problem.file),
-                severity="warning",
-                what="RECORD does not match the files of the wheel.",
-                why="Installers may refuse the wheel, and cannot uninstall all of it.",
-                fix=_FIX,
-            )
-        if wheel.rehashed:
-            yield record_mismatch.finding(
-                wheel.name,
-                tuple(Subject(file=file, item="hash") for file in wheel.rehashed),
-                files=wheel.rehashed,
-                severity="error",
-                what="The content of files differs from RECORD.",
-                why="They were changed after RECORD was written; pip and uv do not notice.",
-                fix=_FIX,
-            )
+    problems = tuple(_record_problems(wheel))
+    if problems:
+        yield record_mismatch.finding(
+            wheel.name,
+            problems,
+            files=tuple(problem.file for problem in problems if problem.file),
+            severity="warning",
+            what="RECORD does not match the files of the wheel.",
+            why="Installers may refuse the wheel, and cannot uninstall all of it.",
+            fix=_FIX,
+        )
+    if wheel.rehashed:
+        yield record_mismatch.finding(
+            wheel.name,
+            tuple(Subject(file=file, item="hash") for file in wheel.rehashed),
+            files=wheel.rehashed,
+            severity="error",
+            what="The content of files differs from RECORD.",
+            why="They were changed after RECORD was written; pip and uv do not notice.",
+            fix=_FIX,
+        )
 
 
 def _record_problems(wheel: WheelFacts) -> Iterator[Subject]:
@@ -97,21 +96,20 @@ _DETAILS = {
     fix="Correct the lines above: see the PyPA specifications of the wheel format and of core metadata.",
     applies_to=PACKAGES,
 )
-def invalid_metadata(graph: LinkGraph) -> Iterator[Finding]:
+def invalid_metadata(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Report files of .dist-info that are missing, do not parse, or contradict the file name.
 
     pip makes the same comparisons of the file name: with the folder's name, and with name and version in METADATA.
     """
-    for wheel in graph.wheels:
-        problems = list(_metadata_problems(wheel))
-        if problems:
-            yield invalid_metadata.finding(
-                wheel.name,
-                tuple(
-                    Subject(detail=_DETAILS[kind], facts=facts_of(**facts), kind=kind, about=about)
-                    for kind, about, facts in problems
-                ),
-            )
+    problems = list(_metadata_problems(wheel))
+    if problems:
+        yield invalid_metadata.finding(
+            wheel.name,
+            tuple(
+                Subject(detail=_DETAILS[kind], facts=facts_of(**facts), kind=kind, about=about)
+                for kind, about, facts in problems
+            ),
+        )
 
 
 def _metadata_problems(wheel: WheelFacts) -> Iterator[MetadataProblem]:
@@ -164,47 +162,46 @@ _ELSEWHERE = r"[^/]+\.data/(?!purelib/)"
     "WHEEL has Root-Is-Purelib: true, and the wheel has shared objects",
     applies_to=PACKAGES,
 )
-def purelib(graph: LinkGraph) -> Iterator[Finding]:
+def purelib(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare Root-Is-Purelib with the files of the wheel; there should be one such line.
 
     NVIDIA's own packages are all declared so and installed to one folder, also those that are in no table, so their
     libraries find each other.
     """
-    for wheel in graph.wheels:
-        bound = [o.file for o in wheel.linked if not re.match(_ELSEWHERE, o.file)]
-        if len(wheel.purelib_lines) > 1:
-            yield purelib.finding(
-                wheel.name,
-                Subject(
-                    detail="Root-Is-Purelib: {lines}",
-                    facts=facts_of(lines=wheel.purelib_lines),
-                    kind="Root-Is-Purelib",
-                    about=("several",),
-                ),
-                cause=("several",),
-                what="WHEEL has several Root-Is-Purelib lines.",
-                why="pip takes the first and other installers may take the last: where lib and lib64 differ, the files "
-                "are installed into another folder.",
-                fix="Write one line. Of two tools that write WHEEL, let only one change it.",
-                commands=commands.with_purelib(wheel, pure=not bound),
-            )
-            continue
-        beside = all(file.startswith("nvidia/") for file in bound)
-        if wheel.purelib and bound and not is_nvidia_wheel(wheel) and not beside:
-            yield purelib.finding(
-                wheel.name,
-                Subject(
-                    detail="shared objects: {count}, such as {file}",
-                    facts=facts_of(count=len(bound), file=bound[0]),
-                    kind="Root-Is-Purelib",
-                ),
-                files=tuple(bound),
-                what="WHEEL has Root-Is-Purelib: true, and the wheel contains shared objects.",
-                why="Where lib and lib64 differ, search paths between these objects and other packages break.",
-                fix="Write Root-Is-Purelib: false (setuptools: a distclass with has_ext_modules; "
-                "scikit-build-core: wheel.platlib).",
-                commands=commands.as_platlib(wheel),
-            )
+    bound = [o.file for o in wheel.linked if not re.match(_ELSEWHERE, o.file)]
+    if len(wheel.purelib_lines) > 1:
+        yield purelib.finding(
+            wheel.name,
+            Subject(
+                detail="Root-Is-Purelib: {lines}",
+                facts=facts_of(lines=wheel.purelib_lines),
+                kind="Root-Is-Purelib",
+                about=("several",),
+            ),
+            cause=("several",),
+            what="WHEEL has several Root-Is-Purelib lines.",
+            why="pip takes the first and other installers may take the last: where lib and lib64 differ, the files "
+            "are installed into another folder.",
+            fix="Write one line. Of two tools that write WHEEL, let only one change it.",
+            commands=commands.with_purelib(wheel, pure=not bound),
+        )
+        return
+    beside = all(file.startswith("nvidia/") for file in bound)
+    if wheel.purelib and bound and not is_nvidia_wheel(wheel) and not beside:
+        yield purelib.finding(
+            wheel.name,
+            Subject(
+                detail="shared objects: {count}, such as {file}",
+                facts=facts_of(count=len(bound), file=bound[0]),
+                kind="Root-Is-Purelib",
+            ),
+            files=tuple(bound),
+            what="WHEEL has Root-Is-Purelib: true, and the wheel contains shared objects.",
+            why="Where lib and lib64 differ, search paths between these objects and other packages break.",
+            fix="Write Root-Is-Purelib: false (setuptools: a distclass with has_ext_modules; "
+            "scikit-build-core: wheel.platlib).",
+            commands=commands.as_platlib(wheel),
+        )
 
 
 @rule("GF710", "error", "a wheel requires another version of a wheel in the same audit", applies_to=PACKAGES)
@@ -334,16 +331,12 @@ def _refusers(row: Kind) -> str:
 
 
 @rule("GF712", "error", "a package index or an installer refuses the wheel", applies_to=ARCHIVES)
-def refused(graph: LinkGraph) -> Iterator[Finding]:
+def refused(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Report each kind of refusal, and which indexes and installers refuse."""
-    for wheel in graph.wheels:
-        yield from (_refusal(refused, wheel, row, refusals) for row, refusals in _kinds(wheel) if row.by)
+    yield from (_refusal(refused, wheel, row, refusals) for row, refusals in _kinds(wheel) if row.by)
 
 
 @rule("GF713", "warning", "a file is not installed as it looks in the wheel", applies_to=ARCHIVES)
-def surprising(graph: LinkGraph) -> Iterator[Finding]:
+def surprising(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Report each kind, and how installers treat such files."""
-    for wheel in graph.wheels:
-        yield from (
-            _refusal(surprising, wheel, row, refusals) for row, refusals in _kinds(wheel) if not row.by
-        )
+    yield from (_refusal(surprising, wheel, row, refusals) for row, refusals in _kinds(wheel) if not row.by)

@@ -20,20 +20,19 @@ from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 
 
 @rule("GF208", "error", "a library is opened by name at run time, and is not found", applies_to=PACKAGES)
-def dlopen_undeclared(graph: LinkGraph) -> Iterator[Finding]:
+def dlopen_undeclared(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find names of CUDA libraries among the constants of objects that opening them by name does not find.
 
     It is not an error: a constant does not prove a call, and the code may handle a missing library. Of Python code it
     is known what a call opens, and what happens if that fails.
     """
-    for wheel in graph.wheels:
-        for found in (o for o in wheel.linked if o.mentions and not is_nvidia_library(graph, o)):
-            for name in sorted(found.mentions):
-                if package_tables.candidates(name):
-                    yield from _opened(graph, wheel, found, name)
-                elif name.endswith(".so"):
-                    yield from _unversioned(graph, wheel, found, name)
-        yield from _opened_by_python(graph, wheel)
+    for found in (o for o in wheel.linked if o.mentions and not is_nvidia_library(graph, o)):
+        for name in sorted(found.mentions):
+            if package_tables.candidates(name):
+                yield from _opened(graph, wheel, found, name)
+            elif name.endswith(".so"):
+                yield from _unversioned(graph, wheel, found, name)
+    yield from _opened_by_python(graph, wheel)
 
 
 def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -> Iterator[Finding]:
@@ -244,28 +243,25 @@ def _of_other_major(wheel: WheelFacts, preload: Preload, soname: str, major: int
     "a library of NVIDIA opens its parts by name, and does not find them",
     applies_to=SEVERAL_FILES,
 )
-def parts_missing(graph: LinkGraph) -> Iterator[Finding]:
+def parts_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find copies of cuDNN, NVRTC, CUPTI or cuFFT whose parts are all missing, or that have no search path to them.
 
     auditwheel copies NEEDED libraries, and the parts are not NEEDED. If some are there, the others were left out on
     purpose (cuDNN without its training). NVIDIA's own packages are judged, too: those of NVRTC 13.0 have no RUNPATH.
     """
-    for wheel in graph.wheels:
-        for found in wheel.linked:
-            for always in (True, False):
-                names = opened.parts(found, always=always)
-                edges = [
-                    graph.opened[key]
-                    for name in names
-                    if (key := (wheel.name, found.file, name)) in graph.opened
-                ]
-                if not edges:
-                    continue
-                lost = [e for e in edges if e.reason == "no path" and not _is_loaded_by_another(graph, e)]
-                if lost:
-                    yield _unreachable(graph, found, lost)
-                elif not is_nvidia_wheel(wheel) and all(_is_missing(graph, wheel, e) for e in edges):
-                    yield _parts_missing(found, names, edges, always=always)
+    for found in wheel.linked:
+        for always in (True, False):
+            names = opened.parts(found, always=always)
+            edges = [
+                graph.opened[key] for name in names if (key := (wheel.name, found.file, name)) in graph.opened
+            ]
+            if not edges:
+                continue
+            lost = [e for e in edges if e.reason == "no path" and not _is_loaded_by_another(graph, e)]
+            if lost:
+                yield _unreachable(graph, found, lost)
+            elif not is_nvidia_wheel(wheel) and all(_is_missing(graph, wheel, e) for e in edges):
+                yield _parts_missing(found, names, edges, always=always)
 
 
 def _is_loaded_by_another(graph: LinkGraph, edge: Edge) -> bool:

@@ -15,7 +15,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import AS_BUILT, PACKAGES, WheelFacts
 from gpuforge.audit.policy import required_versions
 from gpuforge.audit.rules import commands
-from gpuforge.audit.rules.rule import Text, each_wheel, rule
+from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cpython import STABLE_ABIS, CPython
@@ -57,21 +57,20 @@ _DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
 
 
 @rule("GF501", "error", "objects do not run on every platform of the wheel's tag", contradicts="platform")
-def platform_tag(graph: LinkGraph) -> Iterator[Finding]:
+def platform_tag(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare the symbol versions that each object wants with the strictest tag of the file name for its machine."""
-    for wheel in graph.wheels:
-        strictest = policy.strictest(wheel.platforms)
-        for machine, (promised, tag) in strictest.items():
-            yield from _floor(graph, wheel, promised, tag, machine)
-            yield from _forbidden(graph, wheel, promised, tag)
-        if strictest:
-            yield from _private(wheel)
-        yield from _relocations(wheel)
-        tagged = {policy.of_tag(tag)[1] for tag in wheel.platforms}
-        yield from _interpreters(wheel, tagged)
-        machines = {re.sub(_ARM, "armv7l", machine) for machine in tagged if machine}
-        yield from _machine(graph, wheel, machines)
-        yield from _c_library(graph, wheel, machines)
+    strictest = policy.strictest(wheel.platforms)
+    for machine, (promised, tag) in strictest.items():
+        yield from _floor(graph, wheel, promised, tag, machine)
+        yield from _forbidden(graph, wheel, promised, tag)
+    if strictest:
+        yield from _private(wheel)
+    yield from _relocations(wheel)
+    tagged = {policy.of_tag(tag)[1] for tag in wheel.platforms}
+    yield from _interpreters(wheel, tagged)
+    machines = {re.sub(_ARM, "armv7l", machine) for machine in tagged if machine}
+    yield from _machine(graph, wheel, machines)
+    yield from _c_library(graph, wheel, machines)
 
 
 def _floor(
@@ -338,33 +337,28 @@ def _is_foreign(name: str) -> bool:
     "traceback. Or rename the wheel, if WHEEL is right.",
     applies_to=AS_BUILT,
 )
-def wheel_tags(graph: LinkGraph) -> Iterator[Finding]:
+def wheel_tags(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare both lists of tags, with compressed sets expanded, and the two names of one tag as equal."""
-    for wheel in graph.wheels:
-        if not wheel.wheel_tags or not wheel.file_tags or set(wheel.wheel_tags) == set(wheel.file_tags):
-            continue
-        only_name = _without(wheel.file_tags, wheel.wheel_tags)
-        only_inside = _without(wheel.wheel_tags, wheel.file_tags)
-        if not (only_name or only_inside):
-            continue
-        malformed = [tag for tag in only_inside if isinstance(tag, str)]
-        yield wheel_tags.finding(
-            wheel.name,
-            (
-                *(Subject(item=str(tag), detail="in the file name only") for tag in only_name),
-                *(Subject(item=str(tag), detail="in WHEEL only") for tag in only_inside),
-            ),
-            what="The tags in WHEEL are not those of the file name."
-            + (f" {_parts(malformed[0])}, and a tag has three." if malformed else ""),
-            why="pip installs by the file name; in an environment with the package, `pip check` "
-            + (
-                "ends with a ValueError."
-                if malformed
-                else "reports the package as unsupported, if no tag fits."
-            ),
-            cause=tuple(malformed),
-            commands=commands.with_tags(wheel, tags_that_hold(graph, wheel)),
-        )
+    if not wheel.wheel_tags or not wheel.file_tags or set(wheel.wheel_tags) == set(wheel.file_tags):
+        return
+    only_name = _without(wheel.file_tags, wheel.wheel_tags)
+    only_inside = _without(wheel.wheel_tags, wheel.file_tags)
+    if not (only_name or only_inside):
+        return
+    malformed = [tag for tag in only_inside if isinstance(tag, str)]
+    yield wheel_tags.finding(
+        wheel.name,
+        (
+            *(Subject(item=str(tag), detail="in the file name only") for tag in only_name),
+            *(Subject(item=str(tag), detail="in WHEEL only") for tag in only_inside),
+        ),
+        what="The tags in WHEEL are not those of the file name."
+        + (f" {_parts(malformed[0])}, and a tag has three." if malformed else ""),
+        why="pip installs by the file name; in an environment with the package, `pip check` "
+        + ("ends with a ValueError." if malformed else "reports the package as unsupported, if no tag fits."),
+        cause=tuple(malformed),
+        commands=commands.with_tags(wheel, tags_that_hold(graph, wheel)),
+    )
 
 
 def _parts(tag: str) -> str:
@@ -398,20 +392,19 @@ _HELPER = r"\.abi3t?\.so(\.|$)"
     "NAME.abi3.so; or tag the wheel for the one version.",
     applies_to=PACKAGES,
 )
-def python_abi(graph: LinkGraph) -> Iterator[Finding]:
+def python_abi(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare modules with the tags: by the version in their file name, and by the symbols that they use."""
-    for wheel in graph.wheels:
-        tags = [(CPython.of_tag(tag.interpreter), tag) for tag in wheel.file_tags]
-        abi3 = [python for python, tag in tags if tag.abi in STABLE_ABIS and python]
-        anything = any(tag.abi == "none" and tag.interpreter in {"py2", "py3"} for _, tag in tags)
-        # cp312-none is for CPython 3.12 only, like cp312-cp312: later ones accept older tags only with abi3
-        alone = (python if tag.abi == "none" else CPython.of_tag(tag.abi) for python, tag in tags)
-        yield from _by_name(wheel, {each for each in alone if each}, promises_many=bool(abi3) or anything)
-        yield from _free_threaded(wheel)
-        if abi3 or anything:
-            for found in wheel.linked:
-                helped = any(re.search(_HELPER, e.needed) for e in graph.from_object(found))
-                yield from _by_symbols(wheel, found, min(abi3, default=None), helped=helped)
+    tags = [(CPython.of_tag(tag.interpreter), tag) for tag in wheel.file_tags]
+    abi3 = [python for python, tag in tags if tag.abi in STABLE_ABIS and python]
+    anything = any(tag.abi == "none" and tag.interpreter in {"py2", "py3"} for _, tag in tags)
+    # cp312-none is for CPython 3.12 only, like cp312-cp312: later ones accept older tags only with abi3
+    alone = (python if tag.abi == "none" else CPython.of_tag(tag.abi) for python, tag in tags)
+    yield from _by_name(wheel, {each for each in alone if each}, promises_many=bool(abi3) or anything)
+    yield from _free_threaded(wheel)
+    if abi3 or anything:
+        for found in wheel.linked:
+            helped = any(re.search(_HELPER, e.needed) for e in graph.from_object(found))
+            yield from _by_symbols(wheel, found, min(abi3, default=None), helped=helped)
 
 
 def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) -> Iterator[Finding]:
@@ -550,7 +543,6 @@ def _stable() -> Mapping[str, CPython]:
     fix="Check the log of the host build for the extension modules. If one wheel serves every "
     'Python, write abi = "none" in [package].',
 )
-@each_wheel
 def extensions_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Compare the tags with `[package] python` and `abi`: a pure wheel for each Python has lost its extensions."""
     expectation = graph.expectation_of(wheel)

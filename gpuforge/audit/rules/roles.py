@@ -22,7 +22,7 @@ from gpuforge.audit.host import traces as gpu_traces
 from gpuforge.audit.link.graph import Dependency, LinkGraph, closure
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.containers import has_kernels, own_code
-from gpuforge.audit.rules.rule import each_wheel, rule
+from gpuforge.audit.rules.rule import rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, stack
 from gpuforge.runtime import layout
@@ -194,7 +194,6 @@ _DETAILS = ("no file", "{files}, with no object in it", "only {files:3}, with no
     fix="Match the paths of the files in the wheel: ** crosses folders, * does not.",
     contradicts="host-only",
 )
-@each_wheel
 def host_only_empty(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find patterns that match no file, or no binary."""
     expectation = graph.expectation_of(wheel)
@@ -223,7 +222,6 @@ _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
     why="On other machines they do not compile, or compile with other files.",
     fix="Use paths relative to the source, and ship the files that they lead to.",
 )
-@each_wheel
 def source_paths(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find absolute paths in recipes, and in the #include lines of the sources."""
     for sources in wheel.sources:
@@ -325,23 +323,22 @@ def _gaps(evidence: Evidence, loaded_by: tuple[str, ...]) -> Iterator[Subject]:
     "pattern: ** crosses folders, * does not.",
     contradicts="GPU code",
 )
-def gpu_missing(graph: LinkGraph) -> Iterator[Finding]:
+def gpu_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find patterns that match no file, and matched files without kernels; GF401 compares their architectures."""
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        promises = expectation.gpu if expectation else ()
-        compiled = {code.file for code in own_code(wheel) if has_kernels(code)} if promises else set()
-        for promised in promises:
-            for pattern in promised.patterns:
-                files = files_of((pattern,), wheel)
-                lacking = sorted(files - compiled)
-                if lacking or not files:
-                    yield gpu_missing.finding(
-                        wheel.name,
-                        Subject(
-                            item=PatternOf(pattern, promised.name),
-                            detail="without GPU code:" if files else "no file",
-                            names=tuple(lacking),
-                        ),
-                        files=tuple(lacking),
-                    )
+    expectation = graph.expectation_of(wheel)
+    promises = expectation.gpu if expectation else ()
+    compiled = {code.file for code in own_code(wheel) if has_kernels(code)} if promises else set()
+    for promised in promises:
+        for pattern in promised.patterns:
+            files = files_of((pattern,), wheel)
+            lacking = sorted(files - compiled)
+            if lacking or not files:
+                yield gpu_missing.finding(
+                    wheel.name,
+                    Subject(
+                        item=PatternOf(pattern, promised.name),
+                        detail="without GPU code:" if files else "no file",
+                        names=tuple(lacking),
+                    ),
+                    files=tuple(lacking),
+                )

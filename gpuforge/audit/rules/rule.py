@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from typing import NamedTuple, Self
+from inspect import signature
+from typing import Any, NamedTuple, Self
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import EVERY_INPUT, Form, WheelFacts
 
 Check = Callable[[LinkGraph], Iterator[Finding]]
-
-
-class each_wheel(NamedTuple):  # noqa: N801  it is a decorator
-    """The check of a rule whose findings all have its sentences: it yields their subjects, for one wheel at a time."""
-
-    subjects: Callable[[LinkGraph, WheelFacts], Iterator[Subject]]
+CheckOfWheel = Callable[[LinkGraph, WheelFacts], Iterator[Finding] | Iterator[Subject]]
+"""A check that is called for each wheel, and may yield only the subject of a finding that has its rule's sentences."""
 
 
 class Text(NamedTuple):
@@ -105,8 +102,8 @@ def rule(
     of_too_large: bool = False,
     contradicts: Topic | None = None,
     contradicts_from: Severity = "warning",
-) -> Callable[[Check | each_wheel], Rule]:
-    """Make a rule of the function below: `what`, `why` and `fix` are sentences that all of its findings have.
+) -> Callable[[Check | CheckOfWheel], Rule]:
+    """Make a rule of the check below: `what`, `why` and `fix` are sentences that all of its findings have.
 
     `of_process`: a finding about one package is also true of the process that it shares with others. `of_too_large`: it
     judges wheels that are too large for the other rules. `contradicts` is the topic of the proof that a finding of at
@@ -114,20 +111,17 @@ def rule(
     """
     text = Text(what, why, fix)
 
-    def made(check: Check | each_wheel) -> Rule:
-        if isinstance(check, each_wheel):
-            subjects = check.subjects
+    def made(function: Any) -> Rule:
+        def of_wheels(graph: LinkGraph) -> Iterator[Finding]:
+            for wheel in graph.wheels:
+                for found in function(graph, wheel):
+                    yield found if isinstance(found, Finding) else made_rule.finding(wheel.name, found)
 
-            @wraps(subjects)
-            def of_wheels(graph: LinkGraph) -> Iterator[Finding]:
-                for wheel in graph.wheels:
-                    yield from (found.finding(wheel.name, subject) for subject in subjects(graph, wheel))
-
-            check = of_wheels
-        found = Rule(
+        check: Check = wraps(function)(of_wheels) if len(signature(function).parameters) > 1 else function
+        made_rule = Rule(
             *(code, severity, title, check, text, applies_to),
             *(of_process, of_too_large, contradicts, contradicts_from),
         )
-        return found
+        return made_rule
 
     return made

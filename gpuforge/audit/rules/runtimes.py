@@ -54,37 +54,36 @@ _TOOLKIT = r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocal
     "error",
     "a toolchain runtime is grafted under a hashed name, and a user's link brings the plain one",
 )
-def runtimes_hashed(graph: LinkGraph) -> Iterator[Finding]:
+def runtimes_hashed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find wheels that have hashed runtimes and files that users link against."""
-    for wheel in graph.wheels:
-        yield from _sources(graph, wheel)
-        artefacts = link_artefacts(wheel)
-        if not artefacts:
-            continue
-        grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
-        # the runtimes of OpenMP do less harm, and a single archive may be left over from the build
-        for openmp in (False, True):
-            chosen = [(o, family) for o, family in grafted if _is_openmp_alone(family) == openmp]
-            if chosen:
-                yield runtimes_hashed.finding(
-                    wheel.name,
-                    (
-                        *(_subject(graph, o, family) for o, family in chosen),
-                        *(
-                            Subject(file=file, item=compiler, kind=compiler.kind)
-                            for compiler, file in _asked_of_users(wheel).items()
-                            if any(family.one_release for _, family in chosen)
-                        ),
+    yield from _sources(graph, wheel)
+    artefacts = link_artefacts(wheel)
+    if not artefacts:
+        return
+    grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
+    # the runtimes of OpenMP do less harm, and a single archive may be left over from the build
+    for openmp in (False, True):
+        chosen = [(o, family) for o, family in grafted if _is_openmp_alone(family) == openmp]
+        if chosen:
+            yield runtimes_hashed.finding(
+                wheel.name,
+                (
+                    *(_subject(graph, o, family) for o, family in chosen),
+                    *(
+                        Subject(file=file, item=compiler, kind=compiler.kind)
+                        for compiler, file in _asked_of_users(wheel).items()
+                        if any(family.one_release for _, family in chosen)
                     ),
-                    files=tuple(o.file for o, _ in chosen),
-                    severity=("warning" if _for_users(wheel) else "info") if openmp else "error",
-                    what="Toolchain runtimes are in the wheel under hashed names, and users link against this wheel "
-                    f"({artefacts}).",
-                    why="A user's link brings the same runtimes under their plain names, so two copies run in one "
-                    "process.",
-                    fix="Use only g++ to compile the libraries that users link against, or leave these runtimes out "
-                    "of the wheel (auditwheel repair --exclude NAME) and document which toolchain users need.",
-                )
+                ),
+                files=tuple(o.file for o, _ in chosen),
+                severity=("warning" if _for_users(wheel) else "info") if openmp else "error",
+                what="Toolchain runtimes are in the wheel under hashed names, and users link against this wheel "
+                f"({artefacts}).",
+                why="A user's link brings the same runtimes under their plain names, so two copies run in one "
+                "process.",
+                fix="Use only g++ to compile the libraries that users link against, or leave these runtimes out "
+                "of the wheel (auditwheel repair --exclude NAME) and document which toolchain users need.",
+            )
 
 
 def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
@@ -633,21 +632,18 @@ _EVERY = "halide_error"
 
 
 @rule("GF111", "error", "several libraries of a wheel have Halide's runtime", of_process=True)
-def halide_runtimes(graph: LinkGraph) -> Iterator[Finding]:
+def halide_runtimes(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Count the libraries that define the runtime. Those of one kernel set are alternatives: only one is opened."""
-    for wheel in graph.wheels:
-        opened: dict[str, list[str]] = {}
-        gpus = set()
-        for found in sorted(wheel.linked, key=lambda o: o.file):
-            if _EVERY in (symbols := found.defined("halide")):
-                alternatives = _SET.match(found.file)
-                place = alternatives[0] if alternatives else found.file
-                opened.setdefault(place, []).append(found.file)
-                gpus |= {place} if symbols - {_EVERY} else set()
-        if len(opened) > 1:
-            yield _halide_runtimes_finding(
-                wheel, [files[0] for files in opened.values()], for_gpus=len(gpus) > 1
-            )
+    opened: dict[str, list[str]] = {}
+    gpus = set()
+    for found in sorted(wheel.linked, key=lambda o: o.file):
+        if _EVERY in (symbols := found.defined("halide")):
+            alternatives = _SET.match(found.file)
+            place = alternatives[0] if alternatives else found.file
+            opened.setdefault(place, []).append(found.file)
+            gpus |= {place} if symbols - {_EVERY} else set()
+    if len(opened) > 1:
+        yield _halide_runtimes_finding(wheel, [files[0] for files in opened.values()], for_gpus=len(gpus) > 1)
 
 
 def _halide_runtimes_finding(wheel: WheelFacts, files: list[str], *, for_gpus: bool) -> Finding:

@@ -261,22 +261,21 @@ def _before(edge: Edge) -> Iterator[Route]:
     'CMAKE_CURRENT_LIST_DIR in CMake, ${pcfiledir} for pkg-config, $(dirname "$0") in scripts.',
     applies_to=PACKAGES,
 )
-def build_files(graph: LinkGraph) -> Iterator[Finding]:
+def build_files(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find absolute paths that are not on every system in the files that users build with, and in configurations."""
-    for wheel in graph.wheels:
-        by_user = _used_by_compile(wheel)
-        grouped: dict[str, list[BuildPath]] = {}
-        for path in wheel.build_paths:
-            used = path.file in by_user
-            grouped.setdefault("used" if used else path.kind, []).append(path)
-        for kind, paths in grouped.items():
-            yield build_files.finding(
-                wheel.name,
-                tuple(Subject(file=path.file, item=path.path) for path in paths),
-                files=dict.fromkeys(path.file for path in paths),
-                cause=() if kind == "build file" else (kind,),
-                text=_PATHS[kind],
-            )
+    by_user = _used_by_compile(wheel)
+    grouped: dict[str, list[BuildPath]] = {}
+    for path in wheel.build_paths:
+        used = path.file in by_user
+        grouped.setdefault("used" if used else path.kind, []).append(path)
+    for kind, paths in grouped.items():
+        yield build_files.finding(
+            wheel.name,
+            tuple(Subject(file=path.file, item=path.path) for path in paths),
+            files=dict.fromkeys(path.file for path in paths),
+            cause=() if kind == "build file" else (kind,),
+            text=_PATHS[kind],
+        )
 
 
 _FAILS = "On other machines these paths do not exist, and a build that uses them fails."
