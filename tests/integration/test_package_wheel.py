@@ -27,7 +27,7 @@ from package_project import (
 )
 from packaging.utils import parse_wheel_filename
 
-from gpuforge.errors import ActionError, UsageError
+from gpuforge.errors import ActionError
 from gpuforge.wheel import unpacked
 
 pytestmark = pytest.mark.skipif(GXX is None or sys.platform != "linux", reason="needs g++ on Linux")
@@ -147,11 +147,6 @@ def test_a_program_among_the_scripts_cannot_use_the_packages(project: Project) -
         ActionError, match=r"scripts/tool needs libraries from nvidia/cu13/lib, but is installed out"
     ):
         project.package()
-
-
-def test_a_strategy_that_renames_nothing_is_refused(project: Project) -> None:
-    with pytest.raises(UsageError, match="a wheel cannot be renamed by the strategy 'variant'"):
-        project.package(naming="variant")
 
 
 def test_an_nvhpc_runtime_is_refused_even_behind_another_library(project: Project) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import audit_samples
 import pytest
-import tomli
 from audit_cases import findings
 from audit_samples import CU12, CU13, KERNEL, elf, fatbin, lib, read, wheel
 from document_samples import LISTING
@@ -587,10 +586,6 @@ def test_every_rule_has_its_words_in_a_golden_file() -> None:
 
 
 # The table of carriers is what its packages say; the script that reads them keeps the rest of the file.
-
-
-ROOT = Path(__file__).parents[2]
-TABLE = tomli.loads((ROOT / "gpuforge" / "cuda" / "data" / "carriers.toml").read_text())
 BEFORE = """\
 # why this row
 [[carrier]]
@@ -623,13 +618,3 @@ def test_rows_are_written_anew_and_what_stands_around_them_stays() -> None:
     assert text == BEFORE.replace(
         'brings = [\n  "nvidia-cufft-cu12", "nvidia-nvtx-cu12",\n]', 'brings = [\n  "nvidia-cufft-cu12",\n]'
     )
-
-
-def test_rows_that_no_package_says_have_the_reason() -> None:
-    import refresh_carriers as script
-
-    read = [row["package"] for _, row in script.rows(TABLE)]
-    assert {"torch", "jax", "librmm-cu12"} <= set(read)
-    by_hand = [row for kind in ("carrier", "library") for row in TABLE[kind] if "by-hand" in row]
-    assert len(by_hand) < len(read) / 4
-    assert all(len(row["by-hand"]) > 20 for row in by_hand)

@@ -136,11 +136,6 @@ def test_calls_are_read_however_far_apart_they_are(tmp_path: Path, gap: int) -> 
         assert [p.ops for p in read(wheel(tmp_path, files)).preloads] == expected
 
 
-def test_several_readers_read_the_same(tmp_path: Path) -> None:
-    path = wheel(tmp_path, {f"demo/{n}.so": elf(soname=f"lib{n}.so") for n in range(5)})
-    assert read(path, jobs=3) == read(path)
-
-
 def test_a_file_larger_than_what_is_kept_is_read_by_more_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

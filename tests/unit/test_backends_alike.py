@@ -150,12 +150,6 @@ def test_freed_memory_is_refused(kernels: KernelSet) -> None:
             copy(bytearray(4))
 
 
-def test_a_kernel_that_is_not_there_is_a_reason(kernels: KernelSet) -> None:
-    with pytest.raises(UnknownKernel) as caught:
-        kernels.function("nothing")
-    assert "nothing" in str(caught.value)
-
-
 def test_the_switch_for_gpus_leaves_the_cpu(kernels: KernelSet, backend: str) -> None:
     off = KernelSet(
         kernels._folder,

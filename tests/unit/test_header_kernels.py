@@ -12,7 +12,7 @@ import pytest
 from header_samples import compile_program
 from runtime_samples import write_set
 
-from gpuforge.runtime import KernelLibrary, KernelSet, KernelUnavailable, UnknownKernel
+from gpuforge.runtime import KernelSet, UnknownKernel
 from gpuforge.runtime.layout import kernel_home
 
 SOURCE = Path(__file__).with_name("saxpy_host.c")
@@ -231,39 +231,3 @@ def test_a_changed_file_is_not_given_to_the_driver(program: Path, home: Path, st
     code, text = host(program, home, stub)
     assert code == 4
     assert "the file is damaged, install the wheel again" in text
-
-
-DECIDE = """\
-#define GPUFORGE_KERNELS_IMPLEMENTATION
-#include <gpuforge_kernels.h>
-int main(int count, char **names)
-{
-    gpuforge_host host;
-    gpuforge_decision *of_set, *of_library;
-    memset(&host, 0, sizeof host);
-    host.home = names[count - 3];
-    of_set = gpuforge_decide_kernels(&host, names[count - 2], NULL, 0);
-    of_library = gpuforge_decide_library(&host, names[count - 1]);
-    printf("%s\\n%s\\n", of_set->problem, of_library->problem);
-    gpuforge_decision_free(of_set);
-    gpuforge_decision_free(of_library);
-    return 0;
-}
-"""
-
-
-def test_a_library_read_as_a_set_and_a_set_read_as_a_library_are_called_that(home: Path) -> None:
-    library = home / "kernels" / "answers"
-    library.mkdir()
-    (library / "index.json").write_text('{"schema": 1, "name": "answers", "kind": "library"}')
-    (home / "decide.c").write_text(DECIDE)
-    decide = compile_program(home, home / "decide.c")
-    command = [decide, home, "answers", "default-kernels"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    with pytest.raises(KernelUnavailable) as of_set:
-        KernelSet(library, env={}).candidates()
-    with pytest.raises(KernelUnavailable) as of_library:
-        KernelLibrary("default-kernels", home=str(home), env={}).candidates()
-    assert done.stdout.splitlines() == [*of_set.value.reasons, *of_library.value.reasons]
-    assert "lists a kernel library" in done.stdout.splitlines()[0]
-    assert "lists a kernel set" in done.stdout.splitlines()[1]

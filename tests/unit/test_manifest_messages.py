@@ -93,10 +93,6 @@ def test_other_urls_of_repositories_are_taken(url: str, tmp_path: Path) -> None:
     assert load(tmp_path).manifest.package.source.git == url  # type: ignore[union-attr]
 
 
-def test_there_are_at_least_ten() -> None:
-    assert len(BROKEN) >= 10
-
-
 def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     hint = "  hint: name a gpuforge.toml, or the folder that it is in; `gpuforge init` writes a first one\n"

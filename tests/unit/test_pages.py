@@ -46,16 +46,6 @@ def test_a_command_of_the_readme_works(
     assert (status, capsys.readouterr().out != "") == (0, True)
 
 
-def test_the_page_of_saxpy_names_jobs_of_which_none_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = "gpuforge matrix recipes/saxpy --python 3.11,3.13"
-    assert command in (ROOT / "recipes/saxpy/README.md").read_text()
-    monkeypatch.chdir(ROOT)
-    assert main.run(shlex.split(command)[1:]) == 0
-    assert "6 cells; build one with" in capsys.readouterr().out
-
-
 def test_the_manifest_of_the_readme_is_one(tmp_path: Path) -> None:
     (text,) = FENCE.findall(README)
     (tmp_path / "gpuforge.toml").write_text(text)
@@ -70,9 +60,6 @@ def test_a_snippet_of_the_how_to_page_completes_a_manifest(snippet: str, tmp_pat
     assert load(tmp_path).manifest.package.name == "demo"
 
 
-SHOWN = "first 1.…\n…\nlast\n"
-
-
 def test_the_files_make_a_package_with_a_sound_manifest(tmp_path: Path) -> None:
     import tutorial
 
@@ -81,30 +68,3 @@ def test_the_files_make_a_package_with_a_sound_manifest(tmp_path: Path) -> None:
             block.write(tmp_path)
     manifest = load(tmp_path / "gpuforge.toml").manifest
     assert [item.name for item in manifest.objects] == ["default-kernels", "cpu", "default-cpu"]
-
-
-@pytest.mark.parametrize(
-    ("printed", "same"),
-    [
-        ("first 1.2\nlast\n", True),
-        ("first 1.2\nand\nmore\nlast\n", True),
-        ("first 2.2\nlast\n", False),
-        ("first 1.2\nlast\nmore\n", False),
-        ("", False),
-    ],
-)
-def test_what_a_command_printed_is_held_against_the_page(printed: str, same: bool) -> None:
-    import tutorial
-
-    assert tutorial.matches(printed, SHOWN) is same
-
-
-def test_a_block_without_a_files_name_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tutorial
-
-    page = tmp_path / "tutorial.md"
-    text = tutorial.PAGE.read_text()
-    page.write_text(text.replace("**`demo.py`**\n", "Such a program calls it:\n\n"))
-    monkeypatch.setattr(tutorial, "PAGE", page)
-    with pytest.raises(ValueError, match="a block of python without a file's name"):
-        list(tutorial.blocks())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import os
 import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from cache_samples import cache_in, key, never
@@ -20,41 +19,6 @@ from gpuforge.runtime.cache import CacheFolder, KernelCache, folder_of
 pytestmark = pytest.mark.thorough
 
 
-class Complaint(NamedTuple):
-    """An issue, what it is about, and the test here or in a module beside this one that holds it."""
-
-    issue: str
-    about: str
-    test: str
-
-
-COMPLAINTS = (
-    Complaint("cupy#4926", "nothing is ever removed", "test_the_least_recently_used_entries_give_way"),
-    Complaint("cupy#4926", "a folder of 100,000 files", "test_entries_lie_in_two_levels_of_folders"),
-    Complaint("cupy#3144", "each hit lists a folder on NFS", "test_a_hit_opens_one_file_and_lists_nothing"),
-    Complaint("cupy#7345", "keyed on output that changes", "test_a_compiler_whose_output_changes_is_cached"),
-    Complaint("cuda.core's FileStreamProgramCache", "a truncated entry is a hit", "test_a_bad_entry_is_a_miss"),
-    Complaint("triton#11512", "ESTALE, EBUSY, not found on NFS", "test_no_failing_call_reaches_the_user"),
-    Complaint("triton#2688", "a folder that vanishes", "test_a_folder_removed_meanwhile_is_made_again"),
-    Complaint("DeepEP#683", "who loses a rename reads again", "test_who_writes_second_keeps_its_own_bytes"),
-    Complaint("numba#9483", "headers are not in the key", "test_whatever_decides_the_code_is_in_its_key"),
-    Complaint("numba-cuda#748", "its own version is not in the key", "test_the_caches_own_version_is_in_the_key"),
-    Complaint("pytorch#121122", "a temporary folder that is memory", "test_it_lies_below_the_users_cache_folder"),
-    Complaint("pytorch#121122", "memory without a limit", "test_a_cache_in_memory_has_a_limit"),
-    Complaint("pyopencl#773", "written although it is off", "test_the_folder_is_beside_the_users_own_builds"),
-    Complaint("pyopencl#306", "a stale binary", "test_a_changed_header_is_another_entry"),
-    Complaint("pyopencl#678", "no switch for one call", "test_without_a_cache_nothing_is_read_and_nothing_is_kept"),
-    Complaint("jax#39880", "two files for an entry", "test_an_entry_is_one_file_and_another_process_finds_it"),
-    Complaint("jax#39880", "an orphan stops all writes", "test_strange_files_stop_nothing"),
-    Complaint("jax#12582", "it raises", "test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory"),
-    Complaint("jax#12582", "a warning made an error", "test_a_warning_made_an_error_does_not_reach_the_caller"),
-    Complaint("jax#22718", "a lock file that stays", "test_the_lock_of_a_killed_process_is_free"),
-    Complaint("jax#22718", "no locks on NFS", "test_a_file_system_without_locks_costs_a_second_compilation_and_no_more"),  # noqa: E501
-    Complaint("tinygrad#2588", "the error names no cache", "test_a_warning_names_the_folder_and_what_to_set"),
-    Complaint("Halide#5546", "a binary that does not load stays", "test_a_binary_that_does_not_load_can_be_discarded_and_compiled_once_more"),  # noqa: E501
-)  # fmt: skip
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "kernels"
@@ -62,15 +26,6 @@ def folder(tmp_path: Path) -> Path:
 
 def entries(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.kernel"))
-
-
-@pytest.mark.parametrize(
-    "complaint", COMPLAINTS, ids=lambda complaint: f"{complaint.issue}: {complaint.about}"
-)
-def test_each_complaint_has_its_test(complaint: Complaint) -> None:
-    files = Path(__file__).parent.glob("test_runtime_cache*.py")
-    bodies = [node for file in files for node in ast.parse(file.read_text()).body]
-    assert complaint.test in {node.name for node in bodies if isinstance(node, ast.FunctionDef)}
 
 
 def test_entries_lie_in_two_levels_of_folders(folder: Path) -> None:
@@ -221,13 +176,3 @@ def test_strange_files_stop_nothing(folder: Path) -> None:
         for number in range(5):
             cache.obtain(key(number), lambda: bytes(300))
     assert cache_in(folder).obtain(key(4), never) == bytes(300)
-
-
-def test_a_warning_names_the_folder_and_what_to_set(folder: Path) -> None:
-    folder.write_text("a file")
-    with pytest.warns(RuntimeWarning) as caught:
-        cache_in(folder).obtain(key(), lambda: b"cubin")
-    assert [str(warning.message) for warning in caught] == [
-        f"compiled kernels are kept in memory only: {folder}: File exists. "
-        "Set GPUFORGE_KERNEL_HOME to a folder that you can write."
-    ]

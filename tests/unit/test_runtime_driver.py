@@ -290,23 +290,6 @@ def test_no_room_on_the_device(kernels: KernelSet) -> None:
     )
 
 
-def test_a_buffer_of_another_size_is_refused(kernels: KernelSet) -> None:
-    with kernels.function("saxpy", module="saxpy").memory(8) as memory:
-        for copy in (memory.write, memory.read):
-            with pytest.raises(
-                ValueError, match=r"^array of float32 with shape \(1,\) has 4 bytes, and the memory 8$"
-            ):
-                copy(array("f", [1.0]))
-
-
-def test_a_plain_number_has_no_c_type(kernels: KernelSet) -> None:
-    message = (
-        r"^argument 0: a Python int has no C type: write ctypes\.c_int\(5\), numpy\.uint64\(5\) or the like$"
-    )
-    with pytest.raises(TypeError, match=message):
-        kernels.function("saxpy", module="saxpy").launch(1, 1, 5)
-
-
 def test_switched_off_the_driver_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_set(tmp_path / "default-kernels")
     off = KernelSet(folder, env={"GPUFORGE_DISABLE_GPU": "1"}, driver="/nowhere/libcuda.so.1")
@@ -314,17 +297,6 @@ def test_switched_off_the_driver_is_not_opened(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(KernelUnavailable) as error:
         off.function("saxpy", module="saxpy")
     assert error.value.reasons == ("switched off (GPUFORGE_DISABLE_GPU=1)",)
-
-
-def test_no_image_for_this_gpu_names_each(kernels: KernelSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STUB_CAPABILITY", "80")
-    with pytest.raises(KernelUnavailable) as error:
-        kernels.function("saxpy", module="saxpy")
-    assert error.value.reasons == (
-        "cubin sm_75: runs on 7.x from 7.5; this device is 8.0",
-        "cubin sm_90: runs on 9.x from 9.0; this device is 8.0",
-        "PTX compute_90: is for 9.0 and newer; this device is 8.0",
-    )
 
 
 def test_a_forked_child_is_told_why(stub: str) -> None:
@@ -351,28 +323,6 @@ def test_the_loader_finds_the_driver_by_its_soname(stub: str) -> None:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert ran.stdout == "Stub 0\n"
-
-
-@pytest.mark.parametrize(
-    ("golden", "variable", "value"),
-    [
-        ("gpu.txt", "STUB_DEVICES", "1"),
-        ("two_gpus.txt", "STUB_DEVICES", "2"),
-        ("refused.txt", "STUB_CAPABILITY", "80"),
-        ("old_driver.txt", "STUB_VERSION", "12020"),
-        ("no_gpu.txt", "STUB_DEVICES", "0"),
-    ],
-)
-def test_explain_as_a_whole(
-    kernels: KernelSet, golden: str, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, value)
-    matches(golden, kernels.explain())
-
-
-def test_explain_without_a_driver(tmp_path: Path) -> None:
-    lonely = KernelSet(write_set(tmp_path / "default-kernels"), env={}, driver="libcuda-is-not-here.so.1")
-    matches("no_driver.txt", lonely.explain())
 
 
 def test_a_driver_object_is_kept(stub: str) -> None:

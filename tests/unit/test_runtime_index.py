@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuforge import runtime
-from gpuforge.runtime import Image, KernelLibrary, KernelSet, KernelUnavailable, UnknownKernel
+from gpuforge.runtime import Image, KernelSet, UnknownKernel
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.values import Index, Refused
 from gpuforge.runtime.values import read_index as read
@@ -114,68 +113,6 @@ def test_a_damaged_index(tmp_path: Path, index: Any, message: str) -> None:
     assert str(error.value) == f"{path}: {message}"
 
 
-def test_the_index_of_a_library_is_not_damaged_but_of_another_kind(tmp_path: Path) -> None:
-    path = write(tmp_path, {"schema": 1, "name": "answers", "kind": "library", "fallbacks": []})
-    with pytest.raises(Refused) as error:
-        read_index(path)
-    assert str(error.value) == (
-        f"{path}: lists a kernel library, which KernelLibrary opens (in C: gpuforge_open_library)"
-    )
-
-
-def test_the_index_of_a_set_is_not_that_of_a_library(tmp_path: Path) -> None:
-    folder = tmp_path / "kernels" / "default-kernels"
-    folder.mkdir(parents=True)
-    path = write(folder, INDEX)
-    with pytest.raises(KernelUnavailable) as error:
-        KernelLibrary("default-kernels", home=str(tmp_path), env={}).load()
-    assert (
-        str(error.value) == f"{path}: lists a kernel set, which KernelSet loads (in C: gpuforge_load_kernel)"
-    )
-
-
-def test_an_index_that_is_not_text(tmp_path: Path) -> None:
-    path = tmp_path / "index.json"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(Refused, match="is damaged: it is not valid JSON"):
-        read_index(path)
-
-
-def test_a_folder_without_an_index(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as error:
-        read_index(tmp_path / "index.json")
-    assert str(error.value) == f"{tmp_path}/index.json: No such file or directory"
-
-
-def test_an_index_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "index.json")
-    with pytest.raises(Refused) as error:
-        read_index(tmp_path / "index.json")
-    assert str(error.value) == f"{tmp_path}/index.json: it is not a regular file"
-
-
-def test_a_damaged_fatbin_is_named_and_explained(tmp_path: Path) -> None:
-    write(tmp_path, INDEX)
-    (tmp_path / "saxpy.fatbin").write_bytes(FATBIN[:-1])
-    damage = (
-        f"{tmp_path}/saxpy.fatbin: its sha256 is {hashlib.sha256(FATBIN[:-1]).hexdigest()} instead of "
-        f"{MODULE['sha256']}: the file is damaged, install the wheel again"
-    )
-    with pytest.raises(Refused) as error:
-        read_index(tmp_path / "index.json").modules["saxpy"][0].read()
-    assert str(error.value) == damage
-    kernels = KernelSet(tmp_path, env={}, driver="libcuda-is-not-here.so.1")
-    assert f"    refused  cubin sm_90a     {damage}\n" in kernels.explain()
-
-
-def test_a_missing_fatbin_is_named(tmp_path: Path) -> None:
-    module = read_index(write(tmp_path, INDEX)).modules["saxpy"][0]
-    Path(module.file).unlink()
-    with pytest.raises(Refused) as error:
-        module.read()
-    assert str(error.value) == f"{module.file}: No such file or directory"
-
-
 def test_a_kernel_set_that_the_wheel_has_not() -> None:
     kernels = KernelSet.shipped("no-such-kernels")
     assert kernels.explain() == (
@@ -185,13 +122,6 @@ def test_a_kernel_set_that_the_wheel_has_not() -> None:
         UnknownKernel, match=r"^this wheel has no kernel set 'no-such-kernels'; it has: none$"
     ):
         kernels.function("saxpy", module="saxpy")
-
-
-def test_a_module_that_the_set_has_not(tmp_path: Path) -> None:
-    write(tmp_path, INDEX)
-    message = f"^kernel set {tmp_path.name} has no module 'daxpy'; it has: saxpy$"
-    with pytest.raises(UnknownKernel, match=message):
-        KernelSet(tmp_path).function("daxpy", module="daxpy")
 
 
 ROOT = Path(runtime.__file__).parent

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from library_samples import RUNTIME, answer, compile_library, environment, insta
 from gpuforge.runtime import elf
 from gpuforge.runtime.builds import BuildsFolder, UserBuild
 from gpuforge.runtime.kernellibrary import KernelLibrary
-from gpuforge.runtime.libraries import wrong_abi
 
 pytestmark = pytest.mark.thorough
 
@@ -115,39 +112,6 @@ def test_a_library_of_another_abi_is_not_even_opened(packages: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "it is cut short"),
-        (b"#!/bin/sh\n" * 10, "it is not an ELF file"),
-        (b"\x7fELF\x01\x01" + bytes(58), "it is not a 64-bit little-endian ELF file"),
-    ],
-)
-def test_what_is_no_library_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
-    file = tmp_path / "x.so"
-    file.write_bytes(content)
-    assert str(wrong_abi(str(file), "1-abc")) == f"{file}: {reason}"
-
-
-def test_a_library_for_another_architecture_is_refused(tmp_path: Path) -> None:
-    file = compile_library(tmp_path / "x.so", source(tmp_path, "int x;"))
-    content = bytearray(file.read_bytes())
-    content[18:20] = (8).to_bytes(2, "little")  # EM_MIPS
-    file.write_bytes(content)
-    refusal = wrong_abi(str(file), "1-abc")
-    assert str(refusal) == f"{file}: it is for another architecture than {os.uname().machine}"
-
-
-def test_a_library_without_an_id_is_refused(tmp_path: Path) -> None:
-    target = tmp_path / "none.so"
-    subprocess.run(
-        ["g++", "-shared", "-fPIC", source(tmp_path, "int x;"), "-o", target], check=True, capture_output=True
-    )
-    assert str(wrong_abi(str(target), "1-abc")) == (
-        f"{target}: has no ABI id (gpuforge_abi_id): it was not compiled for this package"
-    )
-
-
-@pytest.mark.parametrize(
     "flags", [("-fvisibility=hidden",), ("-s",), ("-flto",), ("-Wl,-Bsymbolic", "-Wl,--gc-sections")]
 )
 def test_the_id_is_found_whatever_the_flags(tmp_path: Path, flags: tuple[str, ...]) -> None:
@@ -178,15 +142,6 @@ def test_the_last_of_two_search_paths_counts_as_for_the_loader(tmp_path: Path) -
         elf_file(strings=["$ORIGIN/first"], dynamic=[(DT["runpath"], 1)], runpath="$ORIGIN/last")
     )
     assert elf.read_dynamic(file).search == ("$ORIGIN/last",)
-
-
-def test_a_damaged_shipped_library_is_not_loaded(tmp_path: Path) -> None:
-    home = install(tmp_path / "site", toolchain("host", "g++"))
-    shipped = home / "kernels/default-answers/libdefault-answers.so"
-    size = shipped.stat().st_size
-    shipped.write_bytes(shipped.read_bytes()[:-100])
-    library = KernelLibrary("answers", home=home, package="demo", env=environment(tmp_path / "site"))
-    assert f"{shipped}: has {size - 100} bytes and should have {size}: it is damaged" in library.explain()
 
 
 def test_an_object_that_the_wheel_has_not(packages: Path) -> None:

@@ -16,7 +16,6 @@ from runtime_samples import write_set
 
 import gpuforge
 from gpuforge.runtime import KernelSet, KernelUnavailable
-from gpuforge.runtime.find import places_of
 from gpuforge.runtime.layout import user_folder, variable
 
 VARIABLE = "GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS"
@@ -37,34 +36,6 @@ def test_names() -> None:
     assert variable("a.b", "my-set") == "GPUFORGE_KERNELS_A_B_MY_SET"
     assert user_folder("pkg", "s", {"GPUFORGE_KERNEL_HOME": "/h"}) == "/h/user/pkg/s"
     assert user_folder("pkg", "s", {"XDG_CACHE_HOME": "/x"}) == "/x/gpuforge/kernels/user/pkg/s"
-
-
-def test_the_wheels_kernels_when_there_is_nothing_else(tmp_path: Path, stub: str) -> None:
-    assert used(kernel_set(tmp_path, stub)).startswith("used     cubin sm_90  ")
-
-
-def test_a_user_build_comes_before_the_wheels(tmp_path: Path, stub: str) -> None:
-    user = write_set(tmp_path / "home" / "user" / "pkg" / "default-kernels", b"a fatbin of mine")
-    assert used(kernel_set(tmp_path, stub)).startswith(
-        f"used     user build cubin sm_90 ({user}/saxpy.fatbin)  "
-    )
-
-
-def test_what_the_environment_names_comes_first(tmp_path: Path, stub: str) -> None:
-    write_set(tmp_path / "home" / "user" / "pkg" / "default-kernels")
-    file = tmp_path / "mine.cubin"
-    file.write_bytes(b"a fatbin of mine")
-    assert used(kernel_set(tmp_path, stub, **{VARIABLE: str(file)})) == (
-        f"used     environment file ({file})"
-        + " " * (len(f"user build PTX compute_90 ({tmp_path}/home/user/pkg/default-kernels/saxpy.fatbin)")
-                 - len(f"environment file ({file})"))
-        + f"  set by {VARIABLE}; not checked against this machine"
-    )  # fmt: skip
-
-
-def test_a_folder_that_the_environment_names(tmp_path: Path, stub: str) -> None:
-    folder = write_set(tmp_path / "elsewhere")
-    assert "environment cubin sm_90" in used(kernel_set(tmp_path, stub, **{VARIABLE: str(folder)}))
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense"], ids=["missing", "refused-by-the-driver"])
@@ -161,15 +132,6 @@ def test_a_device_that_another_process_has(
     kernels.function("saxpy")
 
 
-def test_a_driver_too_old_for_this_runtime(
-    tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STUB_VERSION", "10020")
-    with pytest.raises(KernelUnavailable) as error:
-        kernel_set(tmp_path, stub).function("saxpy")
-    assert error.value.reasons == (f"{stub} is for CUDA 10.2; this runtime needs 11.0 or newer",)
-
-
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """An installed wheel as far as the runtime sees it."""
@@ -246,15 +208,3 @@ def test_a_relative_home_is_refused_with_a_warning_and_the_next_is_used(
     assert [str(warning.message) for warning in caught] == [
         "user build: GPUFORGE_KERNEL_HOME=home: expected an absolute path. Used instead: cubin sm_90"
     ]
-
-
-def test_a_user_build_that_others_could_have_changed_is_refused_and_the_next_is_used(tmp_path: Path) -> None:
-    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "home")}
-    shipped = write_set(tmp_path / "s")
-    own = write_set(Path(user_folder("demo", "s", env)))
-    own.chmod(0o777)
-    (user, other) = places_of("demo", "s", str(shipped), env)
-    assert str(user.problem) == f"{own} can be written by other users (chmod o-w {own})"
-    assert (user.contents, other.problem) == (None, None)
-    own.chmod(0o755)
-    assert places_of("demo", "s", str(shipped), env)[0].problem is None

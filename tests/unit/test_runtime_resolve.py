@@ -116,31 +116,6 @@ def test_the_driver_must_be_new_enough(image: Image, driver: tuple[int, int], re
     assert (found.accepted, str(found.reason) if refusal else "") == (not refusal, refusal)
 
 
-def test_every_image_has_its_verdict_and_reason() -> None:
-    images = [
-        cubin("sm_70"),
-        cubin("sm_80"),
-        cubin("sm_86"),
-        cubin("sm_90a"),
-        cubin("sm_87"),
-        ptx("compute_80", (8, 4)),
-        ptx("compute_100f"),
-        ptx("compute_120"),
-    ]
-    verdicts = [(c.label, c.accepted, str(c.reason)) for c in judge(images, machine((8, 6)), {})]
-    assert verdicts == [
-        ("cubin sm_86", True, "built for this very architecture"),
-        ("cubin sm_80", True, "built for 8.0, whose code 8.6 runs too"),
-        ("PTX compute_80", True, "the driver compiles it for 8.6 when it is first loaded"),
-        ("CPU", True, "the package's own code; this set has no library for the CPU"),
-        ("cubin sm_70", False, "runs on 7.x from 7.0; this device is 8.6"),
-        ("cubin sm_90a", False, "runs on 9.0 alone; this device is 8.6"),
-        ("cubin sm_87", False, "runs on 8.7 alone, as embedded GPUs share no binaries; this device is 8.6"),
-        ("PTX compute_100f", False, "runs on the family of 10.0 alone; this device is 8.6"),
-        ("PTX compute_120", False, "is for 12.0 and newer; this device is 8.6"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("probe", "env", "device", "reason"),
     [
@@ -168,11 +143,6 @@ def test_without_a_device_all_images_are_refused(
 @pytest.mark.parametrize("value", ["", "0"])
 def test_the_switch_is_off_when_empty_or_zero(value: str) -> None:
     assert judge(SAXPY_13, machine((9, 0)), {"GPUFORGE_DISABLE_GPU": value})[0].label == "cubin sm_90"
-
-
-def test_each_device_is_judged_by_itself() -> None:
-    both = machine((9, 0), (8, 9))
-    assert [judge(SAXPY_13, both, {}, device=n)[0].label for n in (0, 1)] == ["cubin sm_90", "cubin sm_80"]
 
 
 @pytest.mark.parametrize("arch", ["sm_9", "sm_90x", "sm_", "gfx90a"])
@@ -206,25 +176,6 @@ def test_the_origins_come_in_their_order_whatever_fits_best_in_each() -> None:
     ]
     found = [c.label for c in resolve(builds, machine((8, 6)), {}) if c.accepted]
     assert found[1:3] == ["user build cubin sm_80", "user build PTX compute_80"]
-
-
-def test_a_build_that_cannot_be_used_is_listed_with_its_reason_and_the_next_one_runs() -> None:
-    broken = user(
-        problem=Reason("unreadable", {"file": "/home/u/index.json", "problem": "Permission denied"})
-    )
-    first, *rest = resolve([broken, SHIPPED], machine((9, 0)), {})
-    assert first.label == "cubin sm_90"
-    refused = [(c.label, str(c.reason)) for c in rest if not c.accepted]
-    assert refused[0] == ("user build", "/home/u/index.json: Permission denied")
-
-
-def test_a_file_that_the_environment_names_is_taken_as_it_is() -> None:
-    unread = explicit(Image("unread", variable="GPUFORGE_KERNELS_SAXPY"))
-    first = resolve([unread, SHIPPED], machine((9, 0)), {})[0]
-    assert (first.label, str(first.reason)) == (
-        "environment file",
-        "set by GPUFORGE_KERNELS_SAXPY; not checked against this machine",
-    )
 
 
 def test_a_reason_is_data_first() -> None:
