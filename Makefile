@@ -44,7 +44,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=bench:scripts:tests/unit:tests/integration $(BIN)/mypy --ignore-missing-imports bench scripts
-	if [ "$$(uname -m)" = x86_64 ]; then $(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters; fi  # PyPI has no other
+	if [ "$$(uname -m)" = x86_64 ]; then $(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters && $(BIN)/shellcheck --shell=sh --exclude=SC2034,SC2086,SC2046,SC2154 gpuforge/actions/*.sh; fi  # PyPI has no other
 
 # The pages as a site, in dist/site. A link or an anchor that leads nowhere is an error.
 docs: $(VENV)/.installed

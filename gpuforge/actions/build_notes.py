@@ -11,23 +11,10 @@ from pathlib import Path
 from gpuforge.errors import ActionError
 
 CPU_OPTIONS = "cpu-options"  # the file in the build's folder where wrappers record a call: "-mavx2 a.cpp"
-NEWER = (
-    "arch=",
-    "avx",
-    "fma",
-    "sse3",
-    "ssse3",
-    "sse4",
-    "f16c",
-    "bmi",
-    "popcnt",
-    "lzcnt",
-    "movbe",
-    "aes",
-    "pclmul",
+# Options for newer processors than x86-64's baseline (x86-64 psABI, "Machine Levels").
+_NEWER = (
+    r"-m(?:arch=(?!x86-64\b(?!-))|avx|fma|sse3|ssse3|sse4|f16c|bmi|popcnt|lzcnt|movbe|aes|pclmul)[^\s\"']*"
 )
-"""How options (`-mavx2`) for newer processors than x86-64's baseline begin (x86-64 psABI, "Machine Levels")."""
-_NEWER = rf"-m(?:{'|'.join(NEWER)})[^\s\"']*"
 FILES_READ = "files-read"  # a folder: lists of the files that a compiler or linker read, in make's syntax
 # What every compiler reads: the C library, the compiler's own parts, Python.
 _COMPILERS = re.compile(
@@ -43,7 +30,8 @@ def of_cpu(scratch: Path, source: Path) -> Iterator[str]:
     files: dict[str, set[str]] = {}
     for line in record.read_text(errors="replace").splitlines() if record.exists() else ():
         options, _, file = line.rpartition(" ")
-        files.setdefault(options, set()).add(file.removeprefix(f"{source}/").removeprefix(f"{scratch}/"))
+        if newer := " ".join(each for each in options.split() if re.fullmatch(_NEWER, each)):
+            files.setdefault(newer, set()).add(file.removeprefix(f"{source}/").removeprefix(f"{scratch}/"))
     for options, names in sorted(files.items()):
         yield (
             f"compiled with {options}: {shortened(sorted(names))}. Older processors stop there with an illegal "

@@ -22,7 +22,7 @@ from threading import Thread
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.actions.build_notes import CPU_OPTIONS, FILES_READ, NEWER
+from gpuforge.actions.build_notes import CPU_OPTIONS, FILES_READ
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
@@ -170,101 +170,28 @@ def counted(counts: Mapping[str, Any]) -> CacheUse:
 
 
 PROGRAM = "GPUFORGE_SCCACHE"  # path of the cache's program while its server runs
-_BEHIND = "GPUFORGE_BEHIND_SCCACHE"  # set: this call comes from the cache
-# A compiler's own failures end with 1 or a signal; sccache's with 2, or 254 when its server failed. Then the compiler
-# is called without it, and the output so far is not repeated.
-ASK = """\
-    errors=$(mktemp) || exit
-    {call} "$@" 2>"$errors"
-    status=$?
-    case $status in 2 | 254) rm -f "$errors" ;; *) cat "$errors" >&2; rm -f "$errors"; exit $status ;; esac
-"""
-# -P would remove the line numbers from the text that the cache compares: they are in debug information and in
-# std::source_location. Assembly that reads a file cannot be compared.
-_WRAPPER = """\
-#!/bin/sh
-# {identity}
-if [ "${behind}" ]; then
-    case " $* " in *" -E "*) ;; *) exec {compiler} "$@" ;; esac
-    for word; do shift; [ "$word" = -P ] || set -- "$@" "$word"; done
-    text=$(mktemp) || exit
-    {compiler} "$@" >"$text"
-    status=$?
-    cat "$text"
-    if grep -qF .incbin "$text"; then date "+// %s %N $$"; fi
-    rm -f "$text"
-    exit $status
-fi
-compiles= never= newer= source= kind= made= before= depends=
-for word; do
-    shift
-    [ "$before" = -MF ] && made=$word
-    before=$word
-    case "$word" in
-        -march=native | -mcpu=native | -mtune=native) {native} ;;
-        -c) compiles=yes kind=read ;;
-        -E | -S) kind=read ;;
-        -M*) depends=yes ;;
-        -o | -shared) kind=${{kind:-link}} ;;
-        *--dependency-file=*) made=${{word##*--dependency-file=}} ;;
-        {never}) never=yes ;;
-        *.c | *.cc | *.cpp | *.cxx | *.C) source=$word ;;
-    esac
-    case "$word" in -march=x86-64) ;; {newer}) newer="$newer$word " ;; esac
-    set -- "$@" "$word"
-done
-case "$PWD/$source" in
-    */CMakeScratch/* | */CompilerId* | */meson-private/* | */conftest*) made= ;;
-    *)
-        if [ "$compiles" ] && [ "$newer" ]; then echo "$newer$source" >>{record}; fi
-        case "$made$depends$kind" in
-            read) export SUNPRO_DEPENDENCIES={files}/$$ ;;
-            link) {link} ;;
-        esac
-        ;;
-esac
-{cpu}[ -z "$made" ] || trap 'cp "$made" {files}/$$ 2>/dev/null' EXIT
-if [ "$compiles" ] && [ -z "$never" ] && [ -x "${program}" ]; then
-{ask}fi
-[ "$made" ] || exec {compiler} "$@"
-{compiler} "$@"
-"""
-# Inputs that sccache ignores: modules, plugins, and files that assembly includes.
-_NEVER = "-fmodule* | -fplugin* | -specs* | --specs* | -fdump* | -fstack-usage | *.s | *.S | *.sx"
-_NATIVE = """echo "gpuforge: error: ${0##*/} $word compiles for the processor of this machine" >&2; exit 1"""
-# The linker notes the level in what it makes: the loader of an older processor refuses it, and the audit reads it.
-_CPU = """\
-set -- -march={cpu} "$@"
-case "{cpu} $* " in x86-64-v*" -shared "*) set -- "$@" -Wl,-z,{cpu} ;; esac
-"""
 
 
 def write_wrapper(compiler: Path, name: str, folder: Path, cpu: str = "") -> Path:
     """Write `folder/name`, which calls `compiler`; return its path.
 
     It compiles for the level `cpu` ("x86-64-v2") where the command has no `-march`. `-march=native` is an error, or
-    that level. Options for newer processors than x86-64's baseline are recorded in `CPU_OPTIONS` beside the folder, and
-    the files that compilers and linkers read in `FILES_READ`.
+    that level. Options for processors (`-mavx2`) are recorded in `CPU_OPTIONS` beside the folder, and the files that
+    compilers and linkers read in `FILES_READ`.
     """
     files = folder.parent / FILES_READ
     for each in (folder, files):
         each.mkdir(exist_ok=True)
-    call = f'{_BEHIND}=1 "${PROGRAM}" "$0"'
-    text = _WRAPPER.format(
+    return _write(
+        folder / name,
+        *("compiler.sh", "sccache.sh"),
         identity=compiler_identity(compiler),
-        compiler=shlex.quote(str(compiler)),
-        behind=_BEHIND,
-        program=PROGRAM,
-        never=_NEVER,
-        native="continue" if cpu else _NATIVE,
-        newer=" | ".join(f"-m{option}*" for option in NEWER),
-        record=shlex.quote(str(folder.parent / CPU_OPTIONS)),
-        files=shlex.quote(str(files)),
-        link=f'set -- "$@" -Wl,--dependency-file={shlex.quote(str(files))}/$$' if _links(compiler) else ":",
-        cpu=_CPU.format(cpu=cpu) if cpu else "",
-        ask=ASK.format(call=call),
+        compiler=compiler,
+        cpu=cpu,
+        options_file=folder.parent / CPU_OPTIONS,
+        files=files,
+        linker_lists="yes" if _links(compiler) else "",
     )
-    return _put(folder / name, text)
 
 
 def _links(compiler: Path) -> bool:
@@ -273,11 +200,13 @@ def _links(compiler: Path) -> bool:
     return "--dependency-file" in answer.stdout
 
 
-def _put(wrapper: Path, text: str) -> Path:
-    """Write a program; return its path."""
-    wrapper.write_text(text)
-    wrapper.chmod(0o755)
-    return wrapper
+def _write(program: Path, *scripts: str, **values: str | Path) -> Path:
+    """Write a program that sets variables and goes on with scripts from beside this module; return its path."""
+    assigned = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
+    texts = [(Path(__file__).parent / name).read_text() for name in scripts]
+    program.write_text("".join(["#!/bin/sh\n", assigned, *texts]))
+    program.chmod(0o755)
+    return program
 
 
 def compiler_identity(compiler: Path) -> str:
@@ -295,59 +224,11 @@ def compiler_identity(compiler: Path) -> str:
     return digest.of_data([digest.of_file(part) for part in parts])
 
 
-_NVCC = """\
-#!/bin/sh
-object= before= files=
-for word; do
-    case "$before" in
-        -o|--output-file) object=$word ;;
-        -optf|--options-file) files="$files $word" ;;
-    esac
-    case "$word" in -optf=*|--options-file=*) files="$files ${{word#*=}}" ;; esac
-    before=$word
-done
-{archs}exec {nvcc} {options} "$@"
-"""
-# nvcc reports with --dryrun which images a command embeds. A command without options for them gets `gencode`; one with
-# options for others ends. CMake's test of the compiler embeds machine code alone.
-_NVCC_ARCHS = """\
-images() {{
-    {nvcc} --dryrun "$@" 2>&1 | grep -oE 'kind=[a-z]+,sm=[0-9]+[af]?' |
-        sed 's/kind=ptx,sm=/compute_/; s/kind=[a-z]*,sm=/sm_/' | sort -u
-}}
-case "$PWD" in */CompilerIdCUDA) own= ;; *) own=$(images "$@") ;; esac
-if [ "$own" ] && all=$(images {gencode} "$@") && [ "$all" ]; then
-    words="$NVCC_PREPEND_FLAGS $* $(cat $(echo "$files" | tr , ' ') </dev/null) $NVCC_APPEND_FLAGS"
-    option='--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)[= ] *[^ ]+'
-    given=$(printf ' %s' "$words" | tr -s '\\n\\t' '  ' | grep -oE " $option" | sort -u | tr -d '\\n')
-    others=$(echo "$all" | grep -vxF {named})
-    missing=
-    [ -z "$given" ] || missing=$(echo "$all" | grep -vxF "$own")
-{accepted}    if [ "$others$missing" ]; then
-        echo "gpuforge: error: nvcc compiles" ${{others:+for $others, not in the manifest${{missing:+,}}}} \
-            ${{missing:+without $missing}} "(${{given# }})" >&2
-        exit 1
-    fi
-    [ "$given" ] || set -- {gencode} "$@"
-fi
-"""
-_NVCC_OPTIONS = {
-    "--objdir-as-tempdir": "--objdir-as-tempdir",
-    "--frandom-seed": '${object:+"-frandom-seed=$object"}',
-}
 _NVCC_TOOLS = {
     "cudafe++": "bin",
     "cicc": "nvvm/bin",
     "ptxas": "bin",
 }  # what takes the time; the rest is not cacheable
-# sccache does not compare the names of some outputs, which are in the written file.
-_TOOL = """\
-#!/bin/sh
-if [ -x "${program}" ]; then
-    export SCCACHE_C_CUSTOM_CACHE_BUSTER="$PWD $*"
-{ask}fi
-exec {tool} "$@"
-"""
 
 
 def write_nvcc(
@@ -365,17 +246,17 @@ def write_nvcc(
         answer = subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise MissingError.of(f"{nvcc} does not run: {error}", hint="check the CUDA toolkit") from error
-    options = " ".join(text for name, text in _NVCC_OPTIONS.items() if name in answer.stdout)
-    called = shlex.quote(str(_cached(nvcc, behind)))
+    called = _cached(nvcc, behind)
     _link(nvcc.parent.parent, toolkit, replaced={nvcc.name})
-    archs = _NVCC_ARCHS.format(
+    return _write(
+        toolkit / "bin" / nvcc.name,
+        "nvcc.sh",
         nvcc=called,
+        options=" ".join(each for each in ("--objdir-as-tempdir", "--frandom-seed") if each in answer.stdout),
         gencode=" ".join(gencode),
-        named=" ".join(f"-e {option.rpartition('=')[2]}" for option in gencode),
-        accepted="".join(f"    {what}=\n" for what in accepted),
+        named="\n".join(option.rpartition("=")[2] for option in gencode),
+        accepted=" ".join(accepted),
     )
-    text = _NVCC.format(nvcc=called, options=options, archs=archs if gencode else "")
-    return _put(toolkit / "bin" / nvcc.name, text)
 
 
 def _link(root: Path, place: Path, replaced: Set[str]) -> None:
@@ -403,10 +284,7 @@ def _cached(nvcc: Path, behind: Path) -> Path:
     own = behind / "bin"
     _link(root, behind, replaced={profile.name, *tools})
     for name, path in tools.items():
-        tool = shlex.quote(str(path))
-        _put(
-            own / name, _TOOL.format(program=PROGRAM, tool=tool, ask=ASK.format(call=f'"${PROGRAM}" {tool}'))
-        )
+        _write(own / name, "tool.sh", "sccache.sh", compiler=path)
     text = profile.read_text().replace("$(_HERE_)", str(nvcc.parent)).rstrip("\n")
     (own / profile.name).write_text(f"{text}\nCICC_PATH = {own}\nPATH += {own}:\n")
     return own / nvcc.name

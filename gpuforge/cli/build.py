@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from gpuforge.cli.options import (
     selection,
 )
 from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, missing_status, planned
-from gpuforge.cli.terminal import say
-from gpuforge.errors import ActionError, MissingError, UsageError
+from gpuforge.cli.terminal import complain, say
+from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
@@ -139,10 +139,17 @@ class Options(Choice):
 @click.pass_context
 def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
     """Build, prove and test the wheels of the manifest in PATH (default: here). Finished work is reused."""
-    began = time.monotonic()
     options = Options(**given)
     _refuse_options(ctx, options.runner)
+    return _build(options, call)
+
+
+def _build(options: Options, call: Call) -> int:
+    """Plan and run; return the exit status. A build that `[test] build` names takes of the time, too."""
+    began = time.monotonic()
     made = planned_by(options, call)
+    if options.deadline:
+        options = replace(options, deadline=options.deadline - (time.monotonic() - began))
     plan, selection = made.plan, made.selection
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
@@ -201,7 +208,7 @@ def planned_by(options: Options, call: Call) -> Planned:
 
     def sites(file: ManifestFile) -> list[ContainerImage]:
         if not (options.no_test or options.dry_run):
-            _build_first(file, options)
+            _build_first(file, options, call)
         return _sites(options, file, call.cache)
 
     return planned(
@@ -215,27 +222,34 @@ def planned_by(options: Options, call: Call) -> Planned:
     )
 
 
-def _build_first(file: ManifestFile, options: Options) -> None:
+def _build_first(file: ManifestFile, options: Options, call: Call) -> None:
     """Build the manifests of `[test] build`, each into its own `dist`; raises ActionError if one of them fails."""
+    ends = None if options.deadline is None else time.monotonic() + options.deadline
     for number, name in enumerate(file.manifest.test.build):
         folder = Path(os.path.normpath(file.folder / name))
         say(f"building {name} first, as [test] build says")
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "gpuforge",
-            "build",
-            str(folder),
-            "--no-test",
-            "--allow-missing",
-        ]
-        command += [f"--output={folder / 'dist'}", f"--runner={options.runner}"]
-        command += [
-            *(f"--image={image}" for image in options.images),
-            *(f"--python={each}" for each in options.python),
-        ]
-        if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+        own = replace(
+            options,
+            path=folder,
+            dist=folder / "dist",
+            as_json=False,
+            cuda=(),
+            axis=(),
+            archs=(),
+            cell=None,
+            allow_missing=True,
+            no_test=True,
+            deadline=ends and ends - time.monotonic(),
+        )
+        try:
+            with redirect_stdout(sys.stderr):
+                status = _build(own, call)
+        except GpuforgeError as error:
+            complain(error.diagnostics)
+            status = error.exit_code
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        if status:
             raise ActionError.of(
                 f"{name} could not be built",
                 hint=f"its errors are above; `gpuforge build {folder}` tries again",

@@ -21,7 +21,7 @@ from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolkits.providers import system
 
 _ROOT = Path(__file__).resolve().parent.parent
-SUFFIXES = contents.SUFFIXES | {".toml", ".json"}  # of the files that outputs depend on
+SUFFIXES = contents.SUFFIXES | {".toml", ".json", ".sh"}  # of the files that outputs depend on
 # The imports of a module of gpuforge, also those within functions, and the names of files beside it or in its `data`. A
 # test holds that these patterns find what Python's parser finds; they are 20 times as fast, as each begins with a text.
 _FOR_TYPES = re.compile(r"\nif TYPE_CHECKING:(?:\n[ \t]+.*|\n(?=\n|[ \t]))+")
@@ -34,7 +34,7 @@ _OF_STEP = re.compile(r"\nclass \w+\(\w*Step\[P\]\)")
 _PLANNING = re.compile(
     r"\nfrom gpuforge\.(?:actions|manifest|plan|toolchains|toolkits)\b[\w.]* import (?:\([^)]*\)|.*)"
 )
-_FILE = re.compile(r"\"([\w.-]+\.(?:toml|json|py|c|h))\"")
+_FILE = re.compile(r"\"([\w.-]+\.(?:toml|json|sh|py|c|h))\"")
 IN_IMAGE = PurePosixPath(
     "/opt/gpuforge"
 )  # where a container finds gpuforge: an environment of an image's Python

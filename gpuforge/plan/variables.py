@@ -165,11 +165,12 @@ def _toolkit(root: str, targets: Sequence[Target]) -> dict[str, str]:
     """Return the variables by which builds find a toolkit at `root`, and the architectures to build for.
 
     CMake reads CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands CMAKE_ARGS on;
-    torch's extension builder reads CUDA_HOME, TORCH_CUDA_ARCH_LIST and PYTORCH_NVCC.
+    torch's extension builder reads CUDA_HOME, TORCH_CUDA_ARCH_LIST and PYTORCH_NVCC; linkers' drivers LIBRARY_PATH.
     """
     return {
         **dict.fromkeys(("CUDACXX", "PYTORCH_NVCC"), f"{root}/bin/nvcc"),
         **dict.fromkeys(("CUDA_PATH", "CUDA_HOME", "CUDAToolkit_ROOT"), root),
+        "LIBRARY_PATH": f"{root}/lib64/stubs",  # of the driver's libcuda, which is not on this machine
         "CUDAARCHS": cmake_architectures(targets),
         **({"TORCH_CUDA_ARCH_LIST": torch_architectures(targets)} if targets else {}),
     }

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from builds import DEVICES, build, forget_wheels
 
-from gpuforge.actions import compiler_cache
+from gpuforge.actions import build_notes, compiler_cache
 from gpuforge.actions.compiler_cache import PROGRAM, write_wrapper
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import cpython
@@ -79,6 +79,16 @@ def test_a_file_that_assembly_includes_is_read_anew(compiler: Compiler) -> None:
         for data in ("one", "two"):
             (compiler.folder / "data").write_text(data)
             assert compiler(text) == compiler(text, real=True)
+
+
+@pytest.mark.parametrize("flags", [[], ["-MD"], ["-MMD", "-MF", "x.d"]])
+def test_headers_are_listed_of_objects_that_the_cache_had(compiler: Compiler, flags: list[str]) -> None:
+    with compiler.serving() as compiler.cache:
+        for _ in range(2):
+            compiler("#include <cstdio>\nint x;", *flags)
+            (listed,) = (compiler.folder / build_notes.FILES_READ).iterdir()
+            assert "/stdio.h" in listed.read_text()
+            listed.unlink()
 
 
 def test_broken_entries_are_replaced(compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,8 @@ READER = """#!/bin/sh
 case "$*" in
     -Wl,--help) echo --dependency-file ;;
     *--dependency-file=*) echo "c.so: /usr/lib/libz.so" >"${{*##*--dependency-file=}}" ;;
-    *" -MF "*) echo "a.o: a.c /usr/include/zlib.h" >a.d ;;
+    *" -MF "* | *"-MD -c"*) echo "a.o: a.c /usr/include/zlib.h" >a.d ;;
+    "-c clang"*) echo ". /usr/include/png.h" >"$CC_PRINT_HEADERS_FILE" ;;
     "-c "*) echo "a.o: a.c {own}/own.h /usr/include/stdio.h" >"$SUNPRO_DEPENDENCIES" ;;
 esac
 """
@@ -112,6 +113,7 @@ shift
 for path; do case "$path" in
     */stdio.h) echo "libc6-dev:amd64: $path" ;;
     /usr/*z*) echo "zlib1g-dev:amd64: $path" ;;
+    /usr/*png.h) echo "libpng-dev:amd64: $path" ;;
     */own.h) echo "own: $path" ;;
 esac; done
 """
@@ -124,12 +126,18 @@ def test_packages_whose_files_a_build_read_are_named(tmp_path: Path, monkeypatch
     program(tmp_path / "dpkg" / "dpkg", DPKG)
     monkeypatch.setenv("PATH", str(tmp_path / "dpkg"), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
-    for words in (["-c", "a.c"], ["-MD", "-MF", "a.d", "-c", "a.c"], ["-shared", "a.o"], ["--version"]):
+    read = tmp_path / build_notes.FILES_READ
+    for words in (["-MD", "-MF", "a.d", "-c", "a.c"], ["-MMD", "-c", "a.c", "-o", "a.o"]):
+        assert call(wrapper, *words).returncode == 0
+        assert build_notes.packages(tmp_path, []) == {"zlib1g-dev": ["zlib.h"]}
+        next(read.iterdir()).unlink()
+    for words in (["-c", "clang.c"], ["-c", "a.c"], ["-shared", "a.o"], ["--version"]):
         assert call(wrapper, *words).returncode == 0
     used = build_notes.packages(tmp_path, [])
-    assert used == {"zlib1g-dev": ["zlib.h", "libz.so"]}
+    assert used == {"libpng-dev": ["png.h"], "zlib1g-dev": ["libz.so"]}
+    used.pop("libpng-dev")
     build_notes.check(used, ["zlib1g-dev"])
-    with pytest.raises(ActionError, match=r"zlib1g-dev \(zlib.h, libz.so\)"):
+    with pytest.raises(ActionError, match=r"zlib1g-dev \(libz.so\)"):
         build_notes.check(used, [])
 
 

@@ -1,0 +1,36 @@
+# nvcc of a host build: `write_nvcc` sets the variables nvcc, options, gencode, named, and accepted above this.
+object='' before='' files=''
+for word; do
+    case $before in
+        -o | --output-file) object=$word ;;
+        -optf | --options-file) files="$files $word" ;;
+    esac
+    case $word in -optf=* | --options-file=*) files="$files ${word#*=}" ;; esac
+    before=$word
+done
+# nvcc reports with --dryrun which images a command embeds. A command without options for them gets `gencode`; one with
+# options for others ends. CMake's test of the compiler embeds machine code alone.
+images() {
+    "$nvcc" --dryrun "$@" 2>&1 | grep -oE 'kind=[a-z]+,sm=[0-9]+[af]?' |
+        sed 's/kind=ptx,sm=/compute_/; s/kind=[a-z]*,sm=/sm_/' | sort -u
+}
+own=''
+case $PWD in */CompilerIdCUDA) ;; *) if [ "$gencode" ]; then own=$(images "$@"); fi ;; esac
+if [ "$own" ] && all=$(images $gencode "$@") && [ "$all" ]; then
+    words="$NVCC_PREPEND_FLAGS $* $(cat $(echo "$files" | tr , ' ') </dev/null) $NVCC_APPEND_FLAGS"
+    option='--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)[= ] *[^ ]+'
+    given=$(printf ' %s' "$words" | tr -s '\n\t' '  ' | grep -oE " $option" | sort -u | tr -d '\n')
+    others=$(echo "$all" | grep -vxF "$named")
+    missing=${given:+$(echo "$all" | grep -vxF "$own")}
+    case $accepted in *others*) others='' ;; esac
+    case $accepted in *missing*) missing='' ;; esac
+    if [ "$others$missing" ]; then
+        echo "gpuforge: error: nvcc compiles" ${others:+for $others, not in the manifest${missing:+,}} \
+            ${missing:+without $missing} "(${given# })" >&2
+        exit 1
+    fi
+    if [ -z "$given" ]; then set -- $gencode "$@"; fi
+fi
+case $options in *seed*) set -- ${object:+"-frandom-seed=$object"} "$@" ;; esac
+case $options in *objdir*) set -- --objdir-as-tempdir "$@" ;; esac
+exec "$nvcc" "$@"
