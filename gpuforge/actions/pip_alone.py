@@ -13,8 +13,8 @@ __pip-runner__.py …`.
 import os
 import re
 import runpy
-import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 REFUSED = "pip is here to fetch and may not start"
@@ -43,13 +43,16 @@ def take_from_store(runner, files):  # type: ignore[no-untyped-def]
     if not hasattr(prepare, "_check_download_dir"):
         return  # of another pip, which downloads everything
     look = prepare._check_download_dir
+    apart = tempfile.mkdtemp()  # in the download's own folder, wheels that pip then does not take would stay
 
     def look_in_store_first(link, folder, hashes, *rest, **more):  # type: ignore[no-untyped-def]
         digest, name = link.hash or "", link.filename
         if hashes and link.hash_name == "sha256" and re.fullmatch("[0-9a-f]{64}", digest) and "/" not in name:
-            kept, own = Path(files, digest[:2], digest), Path(folder, name)
-            if kept.is_file() and not own.exists():
-                shutil.copyfile(kept, own)
+            kept, own = Path(files, digest[:2], digest), Path(apart, name)
+            if kept.is_file() and not Path(folder, name).exists():
+                folder = apart
+                own.unlink(missing_ok=True)
+                own.symlink_to(kept)
         return look(link, folder, hashes, *rest, **more)
 
     prepare._check_download_dir = look_in_store_first  # type: ignore[assignment]

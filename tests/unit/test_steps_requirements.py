@@ -281,6 +281,7 @@ def test_a_wheel_that_the_store_has_is_not_downloaded_again(
         monkeypatch.delenv(name, raising=False)
     (made := tmp_path / "index").mkdir()
     path = wheel(made, {"demo.py": b""}, name="demo-1.0-py3-none-any.whl", purelib=True)
+    wheel(made, {"demo.py": b""}, name="demo-0.9-py3-none-any.whl", purelib=True)
     content = path.read_bytes()
     digest = sha256(content).hexdigest()
     (kept := tmp_path / "files" / digest[:2] / digest).parent.mkdir(parents=True)
@@ -297,3 +298,7 @@ def test_a_wheel_that_the_store_has_is_not_downloaded_again(
             wheelhouse.download(Path(sys.executable), ["demo"], wheels, what="it", hint="")
             assert (wheels / path.name).read_bytes() == content
             assert len(index.ranges) == requests
+        kept.write_bytes(content)
+        both = tmp_path / "both"
+        wheelhouse.download(Path(sys.executable), ["demo", "demo<1"], both, what="it", hint="")
+        assert [each.name for each in both.iterdir()] == ["demo-0.9-py3-none-any.whl"]
