@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from packaging.specifiers import SpecifierSet
@@ -73,96 +73,59 @@ class Form(NamedTuple):
         return {**handler(schema), "pattern": self.pattern}
 
 
-class Checked:
-    """The base of annotations whose `validate` takes a value that has its type, and returns it or raises."""
+class Annotation(NamedTuple):
+    """A step `before` or `after` pydantic's own validation of a type, and the type's part of the JSON schema."""
 
-    validate: ClassVar[Any]
+    schema: Callable[[dict[str, Any]], dict[str, Any]]
+    before: Callable[[object], object] | None = None
+    after: Callable[[Any], object] | None = None
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(cls.validate, handler(source))
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if self.after:
+            return core_schema.no_info_after_validator_function(self.after, handler(source))
+        return core_schema.no_info_before_validator_function(
+            self.before or (lambda value: value), handler(source)
+        )
 
-
-class Wrapped:
-    """The base of annotations whose `wrap` turns a value of the manifest into a value of the type."""
-
-    wrap: ClassVar[Any]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(cls.wrap, handler(source))
-
-
-class Distinct(Checked):
-    """An annotation for arrays: no item may come twice."""
-
-    @staticmethod
-    def validate(values: tuple[str, ...]) -> tuple[str, ...]:
-        """Return `values` unchanged; raises PydanticCustomError when one of them is repeated."""
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                raise wrong(f"{quote(value)} is listed twice", "remove one of them", (index,))
-        return values
-
-    @classmethod
     def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {**handler(schema), "uniqueItems": True}
+        return self.schema(handler(schema))
 
 
-class OneOrMany(Wrapped):
-    """An annotation for arrays: a single item may stand for an array of one."""
-
-    @staticmethod
-    def wrap(value: object) -> object:
-        """Return an array of a single piece of text; anything else as it is."""
-        return (value,) if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        array = handler(schema)
-        return {"anyOf": [array["items"], array]}
+def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise wrong(f"{quote(value)} is listed twice", "remove one of them", (index,))
+    return values
 
 
-class CommonOrMany(Wrapped):
-    """An annotation for the array of architectures: the word "common" alone may stand for an array of it."""
+def compiler_name(text: str) -> str:
+    """Return `text` unchanged; raises PydanticKnownError when no toolchain has this name."""
+    if text in OWN:
+        return text
+    from importlib.metadata import entry_points  # noqa: PLC0415  few manifests name a plug-in
 
-    @staticmethod
-    def wrap(value: object) -> object:
-        """Return an array of the word; anything else as it is."""
-        return (value,) if value == "common" else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [{"const": "common"}, handler(schema)]}
+    if text in (others := sorted({entry.name for entry in entry_points(group=GROUP)})):
+        return text
+    expected = ", ".join(f"'{name}'" for name in (*OWN, *others))
+    raise PydanticKnownError("literal_error", {"expected": expected})
 
 
-class CompilerName(Checked):
-    """An annotation for text: the name of a toolchain."""
-
-    @staticmethod
-    def validate(text: str) -> str:
-        """Return `text` unchanged; raises PydanticKnownError when no toolchain has this name."""
-        if text in OWN:
-            return text
-        from importlib.metadata import entry_points  # noqa: PLC0415  few manifests name a plug-in
-
-        if text in (others := sorted({entry.name for entry in entry_points(group=GROUP)})):
-            return text
-        expected = ", ".join(f"'{name}'" for name in (*OWN, *others))
-        raise PydanticKnownError("literal_error", {"expected": expected})
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """List gpuforge's own; a name of a plug-in is any other text."""
-        return {"anyOf": [{"enum": list(OWN)}, {**handler(schema), "minLength": 1}]}
+# for arrays: no item may come twice; a single text may stand for an array of it, or the word "common" alone
+Distinct = Annotation(lambda array: {**array, "uniqueItems": True}, after=_distinct)
+OneOrMany = Annotation(
+    lambda array: {"anyOf": [array["items"], array]},
+    before=lambda value: (value,) if isinstance(value, str) else value,
+)
+CommonOrMany = Annotation(
+    lambda array: {"anyOf": [{"const": "common"}, array]},
+    before=lambda value: (value,) if value == "common" else value,
+)
+# for text: the name of a toolchain; that of a plug-in is any other text than gpuforge's own
+CompilerName = Annotation(
+    lambda text: {"anyOf": [{"enum": list(OWN)}, {**text, "minLength": 1}]}, after=compiler_name
+)
 
 
 def _without_secret(

@@ -47,7 +47,7 @@ def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
     with install_plug_in(tmp_path):
         assert registry.names() == (*OWN, "plugged")
         assert registry.toolchain("plugged").uses == {"fallback library"}
-        assert forms.CompilerName.validate("plugged") == "plugged"
+        assert forms.compiler_name("plugged") == "plugged"
     assert registry.names() == tuple(OWN)
 
 
