@@ -227,18 +227,8 @@ def _facts_and_problems(
 
 
 def _unjudged(one: Input, reason: str) -> WheelFacts:
-    project, version, tags = one.claims
-    facts = WheelFacts(
-        one.label,
-        0,
-        project,
-        version,
-        tags,
-        form=one.form,
-        neighbour=one.neighbour,
-        machine=machine_of(tags, ()),
-    )
-    return facts.unjudged(reason)
+    facts = WheelFacts(one.label, 0, *one.claims, form=one.form, neighbour=one.neighbour)
+    return facts._replace(machine=machine_of(facts.file_tags, ()), too_large=reason)
 
 
 def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:

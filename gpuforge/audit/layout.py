@@ -170,34 +170,30 @@ def search(loader: ElfObject, ancestors: Iterable[ElfObject], *, musl: bool = Fa
     """
     if loader.runpath is not None:
         if not (musl and _has_other_variables(loader.runpath)):
-            yield from _folders(loader, loader.runpath, "RUNPATH")
+            yield from _resolved(loader.file, loader.runpath, "RUNPATH")
         return
     for index, found in enumerate((loader, *ancestors)):
         if found.rpath and found.runpath is None and not (musl and _has_other_variables(found.rpath)):
-            yield from _folders(found, found.rpath, "RPATH", found.name if index else "")
+            yield from _resolved(found.file, found.rpath, "RPATH", found.name if index else "")
 
 
 def _has_other_variables(path: Iterable[str]) -> bool:
     return any("$" in _ORIGIN.sub("", entry) for entry in path)
 
 
-def _folders(
-    binary: ElfObject, path: tuple[str, ...], kind: SearchKind, via: str = ""
-) -> tuple[SearchEntry, ...]:
-    return _resolved(binary.file, path, kind, via)
-
-
 @cache  # the same object is searched for in every load set
-def _resolved(file: str, path: tuple[str, ...], kind: SearchKind, via: str) -> tuple[SearchEntry, ...]:
-    return tuple(_entries(posixpath.dirname(install_path(file)), path, kind, via))
-
-
-def _entries(origin: str, path: tuple[str, ...], kind: SearchKind, via: str) -> Iterator[SearchEntry]:
-    for entry in path:
-        folder = expanded(entry, origin)
-        if folder.startswith("/") and "$" not in folder:
-            route, through = Route(kind, entry, via), tuple(_through(folder, origin))
-            yield SearchEntry(_SITES.sub(SITE, posixpath.normpath(folder)), route, through)
+def _resolved(file: str, path: tuple[str, ...], kind: SearchKind, via: str = "") -> tuple[SearchEntry, ...]:
+    origin = posixpath.dirname(install_path(file))
+    folders = ((entry, expanded(entry, origin)) for entry in path)
+    return tuple(
+        SearchEntry(
+            _SITES.sub(SITE, posixpath.normpath(folder)),
+            Route(kind, entry, via),
+            tuple(_through(folder, origin)),
+        )
+        for entry, folder in folders
+        if folder.startswith("/") and "$" not in folder
+    )
 
 
 def _through(folder: str, origin: str) -> Iterator[str]:

@@ -136,9 +136,8 @@ class Openings(NamedTuple):
 class Contents(NamedTuple):
     """What the files of a wheel hold that are no binaries, as far as their bytes tell it."""
 
-    code: Mapping[str, Literal["ELF", "GPU code"]] = MappingProxyType(
-        {}
-    )  # file -> code in it that is not judged
+    # file -> code in it that is not judged
+    code: Mapping[str, Literal["ELF", "GPU code"]] = MappingProxyType({})
     unknown: tuple[str, ...] = ()  # of no format that is known, or too large to be read
     packed: tuple[str, ...] = ()  # that could not be unpacked
     data: tuple[str, ...] = ()  # images, arrays and others, which may have anything inside
@@ -161,9 +160,7 @@ class WheelFacts(NamedTuple):
     purelib_lines: tuple[str, ...] = ()  # the values of the Root-Is-Purelib lines in WHEEL
     build_compilers: tuple[BuildFileCompilers, ...] = ()
     build_paths: tuple[BuildPath, ...] = ()
-    loader_files: frozenset[str] = (
-        frozenset()
-    )  # the libraries that files name for OpenCL's and Vulkan's loaders
+    loader_files: frozenset[str] = frozenset()  # libraries that files name for OpenCL's and Vulkan's loaders
     cuda_release: str = ""  # from its version.py: "13.2" for torch
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
@@ -188,25 +185,14 @@ class WheelFacts(NamedTuple):
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})
     rehashed: tuple[str, ...] = ()  # files with another hash than in RECORD, if the hashes were compared
-    refusals: tuple[
-        Refusal, ...
-    ] = ()  # files or metadata that indexes and installers refuse, or that surprise users
+    refusals: tuple[Refusal, ...] = ()  # what indexes and installers refuse, or what surprises users
     too_large: str = ""  # why it was not judged; then nothing else of it is read
     machine: str = ""  # the processor that it is for, see `machine_of`
 
     def unjudged(self, reason: str) -> Self:
         """Return the facts that are kept of a wheel that is too large to judge."""
-        return type(self)(
-            self.name,
-            self.size,
-            self.project,
-            self.version,
-            self.file_tags,
-            form=self.form,
-            neighbour=self.neighbour,
-            too_large=reason,
-            machine=self.machine,
-        )
+        form, neighbour, machine = self.form, self.neighbour, self.machine
+        return type(self)(*self[:5], form=form, neighbour=neighbour, too_large=reason, machine=machine)
 
     @property
     def purelib(self) -> bool:

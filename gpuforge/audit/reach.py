@@ -106,7 +106,7 @@ def _ways(
         way, driver = _way(container, generation)
         result = bool(linked and way == "none" and not container.ptx)
         if result:
-            yield "jit", _newest(linked), 1
+            yield "jit", max((d for isa in linked if (d := driver_of_ptx(isa))), key=parsed, default=""), 1
             linked = []
         if count > result:
             yield way, driver, count - result
@@ -131,10 +131,6 @@ def driver_of_container(entries: Sequence[FatbinEntry]) -> str:
     return driver_of_cubins(
         (e.toolkit for e in entries if e.toolkit), (e.isa for e in entries if e.kind == "ptx")
     )
-
-
-def _newest(isas: Iterable[str]) -> str:
-    return max((d for isa in isas if (d := driver_of_ptx(isa))), key=parsed, default="")
 
 
 def _reaches(ptx: FatbinEntry, gpu: Version) -> bool:

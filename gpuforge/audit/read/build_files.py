@@ -107,12 +107,10 @@ _LARGEST_LOADER_FILES = 1 << 16  # bytes
 
 def opened(archive: Archive) -> frozenset[str]:
     """Return the file names of the libraries. Raises MalformedError for a broken archive."""
-    return frozenset(_names(archive))
-
-
-def _names(archive: Archive) -> Iterator[str]:
-    for member in archive.members:
-        if not member.name.lower().endswith((".icd", ".json")) or member.size > _LARGEST_LOADER_FILES:
-            continue
-        if _FILE.fullmatch(member.name) and not left_over_folder(member.name):
-            yield from (name.decode() for name in _LIBRARY.findall(archive.data(member)))
+    small = (
+        m
+        for m in archive.members
+        if m.name.lower().endswith((".icd", ".json")) and m.size <= _LARGEST_LOADER_FILES
+    )
+    files = (m for m in small if _FILE.fullmatch(m.name) and not left_over_folder(m.name))
+    return frozenset(name.decode() for file in files for name in _LIBRARY.findall(archive.data(file)))

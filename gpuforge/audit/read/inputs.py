@@ -111,14 +111,12 @@ def _add(path: Path, inputs: Inputs, unpacking: _Unpacking) -> None:
 
 
 def _is_binary(path: Path) -> bool:
-    with path.open("rb") as stream:
-        head = stream.read(8)
-    return head.startswith(_BINARY) or path.suffix == ".ptx"
+    return _head(path).startswith(_BINARY) or path.suffix == ".ptx"
 
 
-def _is_zip(path: Path) -> bool:
+def _head(path: Path) -> bytes:
     with path.open("rb") as stream:
-        return stream.read(2) == b"PK"
+        return stream.read(8)
 
 
 def _add_folder(path: Path, inputs: Inputs) -> None:
@@ -131,7 +129,11 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
     elif len(infos := [entry.name for entry in path.iterdir() if entry.name.endswith(INFO)]) == 1:
         inputs.readable.append(Input(whole.name, path, PurePosixPath(whole), "unpacked", info=infos[0]))
     elif wheels := [file for name, file in files.items() if name.endswith(".whl")]:
-        _add_wheels(wheels, inputs)
+        for file in wheels:
+            if file.exists() and not file.is_file():  # reading a pipe or a device may never end
+                inputs.problems.append(_problem(file, *_NO_FILE))
+            else:
+                inputs.readable.append(Input.of(file))
     elif any(file.is_file() and _is_binary(file) for file in files.values()):
         inputs.readable.append(Input(whole.name, path, PurePosixPath(whole), "folder"))
     else:
@@ -152,19 +154,11 @@ def _add_site(site: Path, inputs: Inputs) -> None:
             inputs.problems.append(_problem(site / info, message, "install it with pip"))
 
 
-def _add_wheels(files: Iterable[Path], inputs: Inputs) -> None:
-    for file in files:
-        if file.exists() and not file.is_file():  # reading a pipe or a device may never end
-            inputs.problems.append(_problem(file, *_NO_FILE))
-        else:
-            inputs.readable.append(Input.of(file))
-
-
 def _add_archive(path: Path, inputs: Inputs) -> None:
     from gpuforge.wheel import nested  # noqa: PLC0415  few inputs are archives of wheels
 
     if not nested.is_archive(path) or nested.is_wheel(path):
-        if path.suffix == ".whl" or _is_zip(path):
+        if path.suffix == ".whl" or _head(path).startswith(b"PK"):
             inputs.readable.append(Input.of(path))
         else:
             hint = "name a wheel, a folder, an sdist or a binary"
@@ -192,7 +186,9 @@ def unique(inputs: Sequence[Input]) -> list[Input]:
 
     The RPATH of one then leads to another: `$ORIGIN/../lib`.
     """
-    unique = list({(i.form, i.info, i.place if _is_apart(i) else _real(i.path)): i for i in inputs}.values())
+    apart = {i: i.form == "nested" or i.remote is not None for i in inputs}
+    real = {i: i.place if apart[i] else PurePosixPath(os.path.realpath(i.path)) for i in inputs}
+    unique = list({(i.form, i.info, real[i]): i for i in inputs}.values())
     files = [i.path.absolute() for i in unique if i.form == "file"]
     if len({file.parent for file in files}) < 2:
         return unique
@@ -201,14 +197,6 @@ def unique(inputs: Sequence[Input]) -> list[Input]:
         i._replace(member=i.path.absolute().relative_to(base).as_posix()) if i.form == "file" else i
         for i in unique
     ]
-
-
-def _is_apart(one: Input) -> bool:
-    return one.form == "nested" or one.remote is not None
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
 
 
 def labelled(inputs: Sequence[Input]) -> list[Input]:

@@ -199,7 +199,8 @@ def _loader(file: str, text: bytes, tree: ast.Module | None) -> Preload:
     opening = opening_calls(tree) if tree and not (pathfinder or hands_over) else None
     # of values that are not known, a file that names libraries and makes no paths opens bare names
     bare = not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None
-    if opening and tree and _only_these(calls):
+    # whether all calls that load libraries are those of ctypes, whose arguments were followed
+    if opening and tree and not re.search(_LOADS, re.sub(_OF_CTYPES, b"", calls)):
         bare = not opening.paths or (bare and not opening.known)
     names = _names(text)
     return Preload(
@@ -220,11 +221,6 @@ def _loader(file: str, text: bytes, tree: ast.Module | None) -> Preload:
         sonames=frozenset(name.decode() for name in re.findall(_SONAME, text)),
         imported_before=imported_before(tree, _LOADING) if tree else frozenset(),
     )
-
-
-def _only_these(calls: bytes) -> bool:
-    """Return whether all calls that load libraries are those of ctypes, whose arguments were followed."""
-    return re.search(_LOADS, re.sub(_OF_CTYPES, b"", calls)) is None
 
 
 def _bare_names(tree: ast.Module, bare: Collection[int]) -> frozenset[str]:

@@ -24,37 +24,24 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  
 def dumps(report: Report, *, fail_on: Severity = "error") -> str:
     """Return the report as the text of a JUnit file; findings at or above `fail_on` are failures."""
     failing = at_least(fail_on)
-    suites = [_suite(wheel, failing) for wheel in report.wheels]
+    suites = [_suite_of(w.facts.name, [_case(rule, w, failing) for rule in RULES]) for w in report.wheels]
     suites += [_unread(problem) for problem in report.problems]
-    root = ET.Element("testsuites", {"name": "gpuforge audit", **_totals(suites)})
+    kinds = ("tests", "failures", "errors")
+    totals = {kind: str(sum(int(suite.attrib[kind]) for suite in suites)) for kind in kinds}
+    root = ET.Element("testsuites", {"name": "gpuforge audit", **totals})
     root.extend(suites)
     ET.indent(root)
     text = ET.tostring(root, encoding="us-ascii", xml_declaration=False).decode()
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _suite(wheel: WheelReport, failing: Sequence[Severity]) -> ET.Element:
-    cases = [_case(rule, wheel, failing) for rule in RULES]
-    return _suite_of(wheel.facts.name, cases)
-
-
 def _suite_of(name: str, cases: Sequence[ET.Element]) -> ET.Element:
-    counts = {
-        "tests": len(cases),
-        "failures": sum(case.find("failure") is not None for case in cases),
-        "errors": sum(case.find("error") is not None for case in cases),
-        "skipped": sum(case.find("skipped") is not None for case in cases),
-    }
-    suite = ET.Element(
-        "testsuite", {"name": _clean(name), **{k: str(v) for k, v in counts.items()}, "time": "0"}
-    )
+    tags = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {kind: str(sum(case.find(tag) is not None for case in cases)) for kind, tag in tags.items()}
+    named = {"name": _clean(name), "tests": str(len(cases))}
+    suite = ET.Element("testsuite", {**named, **counts, "time": "0"})
     suite.extend(cases)
     return suite
-
-
-def _totals(suites: Sequence[ET.Element]) -> dict[str, str]:
-    names = ("tests", "failures", "errors")
-    return {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in names}
 
 
 def _case(rule: Rule, wheel: WheelReport, failing: Sequence[Severity]) -> ET.Element:

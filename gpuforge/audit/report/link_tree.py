@@ -106,7 +106,8 @@ def _node(graph: LinkGraph, edge: Edge, opened: set[Key], depth: int) -> Node:
     if target is None:
         return node
     if _key(target) in opened:
-        node.route = f"{node.route}; above" if _opens(graph, target) else node.route
+        if any(edge.provider.source != "system" for edge in graph.from_object(target)):
+            node.route = f"{node.route}; above"
         return node
     if depth == _DEEPEST:
         node.route = f"{node.route}; what it needs is left out"
@@ -114,10 +115,6 @@ def _node(graph: LinkGraph, edge: Edge, opened: set[Key], depth: int) -> Node:
     opened.add(_key(target))
     node.children = _children(graph, target, opened, depth + 1)
     return node
-
-
-def _opens(graph: LinkGraph, target: ElfObject) -> bool:
-    return any(edge.provider.source != "system" for edge in graph.from_object(target))
 
 
 def _provider(edge: Edge) -> str:

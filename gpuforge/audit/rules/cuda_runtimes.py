@@ -60,32 +60,26 @@ def cudart_copies(graph: LinkGraph) -> Iterator[Finding]:
             origins = {i.origin for i in copies}
             if len(origins) > 1 and not any(origins <= known for known in reported):
                 reported.append(origins)
-                yield _cudart_copies_finding(graph, process, copies)
-
-
-def _cudart_copies_finding(graph: LinkGraph, process: Process, libraries: list[LoadedLibrary]) -> Finding:
-    wide = process.scope == "environment"
-    one = loads_only_one(libraries)
-    wheel = process.blamed([i.wheel for i in libraries])
-    members = graph.wheel(wheel).members
-    files = tuple(i.file for i in libraries if i.file in members)
-    return cudart_copies.finding(
-        wheel,
-        tuple(i.subject("", *origin(graph, i.file)) for i in libraries),
-        files=(process.root,) if process.root else files,
-        across=process.across,
-        severity="warning" if one or (wide and not graph.one_process) else "error",
-        cause=(one,),
-        what=SEVERAL_PLACES
-        if one
-        else "Several copies of libcudart come into one process"
-        + (" if these wheels are used together." if wide else "."),
-        why=FIRST_WINS
-        if one
-        else "Each copy has its own last error and registered kernels. Kernels that are "
-        "registered with one cannot be launched through the other.",
-        fix=_OF_MANIFEST if graph.one_process else "",
-    )
+                wide, one = process.scope == "environment", loads_only_one(copies)
+                wheel = process.blamed([i.wheel for i in copies])
+                members = graph.wheel(wheel).members
+                yield cudart_copies.finding(
+                    wheel,
+                    [i.subject("", *origin(graph, i.file)) for i in copies],
+                    files=(process.root,) if process.root else [i.file for i in copies if i.file in members],
+                    across=process.across,
+                    severity="warning" if one or (wide and not graph.one_process) else "error",
+                    cause=(one,),
+                    what=SEVERAL_PLACES
+                    if one
+                    else "Several copies of libcudart come into one process"
+                    + (" if these wheels are used together." if wide else "."),
+                    why=FIRST_WINS
+                    if one
+                    else "Each copy has its own last error and registered kernels. Kernels that are "
+                    "registered with one cannot be launched through the other.",
+                    fix=_OF_MANIFEST if graph.one_process else "",
+                )
 
 
 _SHARED = ("pip", "bundle", "system")  # linkages with a shared runtime

@@ -210,7 +210,6 @@ def segments_broken(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 )
                 for each in found.broken
             ),
-            files=(found.file,),
             severity="warning" if loads else "error",
             why="The dynamic linker loads them, but other tools read something else from the file."
             if loads

@@ -327,12 +327,9 @@ def common_names(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
         place = layout.Folder.of(layout.install_path(member))
         if member.endswith(".py") and place.top in _COMMON - {wheel.project, place.path}:
             folders.setdefault(place.top, []).append(member)
-    yield from (_common_names_finding(wheel, folder, members) for folder, members in folders.items())
-
-
-def _common_names_finding(wheel: WheelFacts, folder: str, members: list[str]) -> Finding:
-    subject = Subject(file=f"{folder}/", detail="Python files: {count}", facts=facts_of(count=len(members)))
-    return common_names.finding(wheel.name, subject, files=tuple(members))
+    for folder, files in folders.items():
+        subject = Subject(file=f"{folder}/", detail="Python files: {count}", facts=facts_of(count=len(files)))
+        yield common_names.finding(wheel.name, subject, files=files)
 
 
 _ACCEPT = "If it is left out on purpose, accept this with `--ignore`."

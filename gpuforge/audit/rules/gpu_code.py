@@ -103,13 +103,9 @@ def ptx_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     for code in own_code(wheel):
         judged = bearing_ptx(*to_compare(expectation, code))
         for arch in expectation.ptx:
-            if lacking := sum(not _has(c, arch) for c in judged):
+            if lacking := sum(arch not in {e.arch for e in complete_ptx(c)} for c in judged):
                 detail, facts = coverage(len(judged) - lacking, len(judged))
                 yield Subject(file=code.file, item=arch.compute, detail="PTX " + detail, facts=facts)
-
-
-def _has(container: FatbinContainer, arch: Arch) -> bool:
-    return any(e.arch == arch for e in complete_ptx(container))
 
 
 _NO_IMAGE = "`no kernel image is available for execution on the device`"
@@ -230,12 +226,11 @@ def _gpus(table: Sequence[Reach]) -> tuple[tuple[str, str], ...]:
     fix="None needed if the kernels use features of these GPUs and other GPUs have kernels of their "
     "own. Otherwise compile for the plain architecture, too.",
 )
-def specific_targets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
+def specific_targets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find containers that have only `a` and `f` targets: no later GPU runs them, not even by JIT."""
     expectation = graph.expectation_of(wheel)
     if expectation is not None and expectation.cubins:
         return  # GF401 and GF402 compare with the manifest instead
-    subjects = []
     for code in own_code(wheel):
         judged, _ = runnable(code.containers)
         found = [c for c in judged if is_specific(c)]
@@ -243,11 +238,7 @@ def specific_targets(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             archs = tuple(sorted({e.target for c in found for e in c.entries}))
             detail = "only {archs}" if len(judged) == 1 else "only {archs} in {count} of {total} containers"
             facts = facts_of(count=len(found), total=len(judged), archs=archs)
-            subjects.append(Subject(file=code.file, detail=detail, facts=facts))
-    if subjects:
-        yield specific_targets.finding(
-            wheel.name, subjects, files=tuple(subject.file for subject in subjects)
-        )
+            yield Subject(file=code.file, detail=detail, facts=facts)
 
 
 @rule(

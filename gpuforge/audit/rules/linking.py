@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from gpuforge.audit import policy, version_clauses
 from gpuforge.audit.elf_patterns import names_of, unstable
-from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
@@ -251,7 +251,9 @@ def versions_without_needed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Fin
             if need.library in found.needed or policy.is_loader(need.library):
                 continue
             loaded = _always_loaded(graph, found, need.library)
-            opened = not loaded and not found.is_program and _opened(wheel, need.library)
+            opened = (
+                not loaded and not found.is_program and any(p.may_open(need.library) for p in wheel.preloads)
+            )
             new = "" if loaded or opened else _new_name(found, need.library)
             text = _LOADED if loaded else _OPENED if opened else _RENAMED if new else _ALONE
             yield versions_without_needed.finding(
@@ -299,11 +301,6 @@ def _new_name(binary: ElfObject, library: str) -> str:
     plain = {name: sonames.plain_name(name) for name in binary.needed}
     found = [n for n, old in plain.items() if old != n and sonames.stem(old) == sonames.stem(library)]
     return found[0] if len(found) == 1 else ""
-
-
-def _opened(wheel: WheelFacts, library: str) -> bool:
-    """Return whether Python code of the wheel names the library among those that it opens, by a path or by its name."""
-    return any(preload.may_open(library) for preload in wheel.preloads)
 
 
 def _always_loaded(graph: LinkGraph, binary: ElfObject, library: str) -> bool:
@@ -384,27 +381,18 @@ def _undeclared(
             continue
         packages = [entry.package for entry in libraries.by_soname(needed)]
         if installed.isdisjoint(packages):
-            yield _dependency_undeclared_finding(wheel, release, library, needed, packages)
-
-
-def _dependency_undeclared_finding(
-    wheel: WheelFacts, release: PackageRelease, library: Shared, needed: str, packages: list[str]
-) -> Finding:
-    users = sorted({o.file for o in wheel.objects if library.soname in o.needed})
-    return dependency_undeclared.finding(
-        wheel.name,
-        Subject(
-            library=needed,
-            detail="for {soname} of {package} {version}, {role}",
-            facts=facts_of(
+            facts = facts_of(
                 soname=library.soname, package=release.package, version=release.version, role=release.role
-            ),
-        ),
-        files=tuple(users),
-        cause=tuple(packages),
-        fix=f"Add one of these packages to Requires-Dist: {', '.join(packages)}. gpuforge build with "
-        'linkage = "pip" does so. Or require only releases that do not need the library.',
-    )
+            )
+            detail = "for {soname} of {package} {version}, {role}"
+            yield dependency_undeclared.finding(
+                wheel.name,
+                Subject(library=needed, detail=detail, facts=facts),
+                files=sorted({o.file for o in wheel.objects if library.soname in o.needed}),
+                cause=tuple(packages),
+                fix=f"Add one of these packages to Requires-Dist: {', '.join(packages)}. gpuforge build with "
+                'linkage = "pip" does so. Or require only releases that do not need the library.',
+            )
 
 
 @rule(
@@ -427,10 +415,18 @@ def symbols_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
         return
     for found in (o for o in wheel.linked if o.undefined("cuda") and not is_for_other_framework(graph, o)):
         sets = [load_set for load_set in graph.load_sets if found in load_set.objects]
+        first = any(load_set.root.is_program or load_set.root.is_python_module for load_set in sets)
         missing = _undefined(graph, wheel, found, sets)
         for library in sorted({definers(name)[0] for name in missing}):
-            called = sorted(name for name in missing if definers(name)[0] == library)
-            yield _symbols_missing_finding(found, library, called, sets)
+            subject = Subject(
+                file=found.file,
+                detail="does not NEED {library}, and calls",
+                facts=facts_of(library=library),
+                kind="calls",
+                about=(library,),
+                names=tuple(sorted(name for name in missing if definers(name)[0] == library)),
+            )
+            yield symbols_missing.finding(wheel.name, subject, severity="error" if first else "warning")
 
 
 def _undefined(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
@@ -476,24 +472,6 @@ def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
     return any(unknown) or any(p.may_open(*names) for p in wheel.preloads)
 
 
-def _symbols_missing_finding(
-    binary: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]
-) -> Finding:
-    first = any(load_set.root.is_program or load_set.root.is_python_module for load_set in sets)
-    return symbols_missing.finding(
-        binary.wheel,
-        Subject(
-            file=binary.file,
-            detail="does not NEED {library}, and calls",
-            facts=facts_of(library=library),
-            kind="calls",
-            about=(library,),
-            names=tuple(called),
-        ),
-        severity="error" if first else "warning",
-    )
-
-
 _LATER = "9999"  # a release that is not published yet
 
 
@@ -528,25 +506,16 @@ def unstable_functions(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]
             if not spans and named[_alternatives(found)] > 1:
                 continue
             if spans or not at_hand.defined.issuperset(names):
-                yield _unstable_functions_finding(
-                    wheel, found, package, names, promise, "error" if spans else "warning"
+                yield unstable_functions.finding(
+                    wheel.name,
+                    _subject(found, package, names),
+                    severity="error" if spans else "warning",
+                    cause=(package, promise),
+                    what=f"Files use C++ functions of {package} that change with each release, and {promise}.",
+                    why="With another release than that of the build, the import fails with “undefined symbol”, or a "
+                    "function reads the wrong memory.",
+                    fix=f"Use the stable ABI of {package} alone, or require the one release of the build.",
                 )
-
-
-def _unstable_functions_finding(
-    wheel: WheelFacts, binary: ElfObject, package: str, names: Sequence[str], promise: str, severity: Severity
-) -> Finding:
-    return unstable_functions.finding(
-        wheel.name,
-        _subject(binary, package, names),
-        files=(binary.file,),
-        severity=severity,
-        cause=(package, promise),
-        what=f"Files use C++ functions of {package} that change with each release, and {promise}.",
-        why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
-        "reads the wrong memory.",
-        fix=f"Use the stable ABI of {package} alone, or require the one release of the build.",
-    )
 
 
 def _subject(binary: ElfObject, package: str, names: Sequence[str]) -> Subject:
@@ -595,7 +564,6 @@ def _not_at_hand(
             yield unstable_functions.finding(
                 wheel.name,
                 _subject(found, package, missing)._replace(kind="missing", wheel=wheel.name),
-                files=(found.file,),
                 across=True,
                 cause=("at hand", at_hand.title),
                 what=f"Files use C++ functions that {at_hand.title} of this audit does not define.",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.audit import version_clauses
-from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import Requirement, can_coexist, evaluated
 from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, WheelFacts
@@ -35,7 +35,6 @@ def record_mismatch(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
         yield record_mismatch.finding(
             wheel.name,
             problems,
-            files=tuple(problem.file for problem in problems if problem.file),
             severity="warning",
             what="RECORD does not match the files of the wheel.",
             why="Installers may refuse the wheel, and cannot uninstall all of it.",
@@ -44,9 +43,7 @@ def record_mismatch(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     if wheel.rehashed:
         yield record_mismatch.finding(
             wheel.name,
-            tuple(Subject(file=file, item="hash") for file in wheel.rehashed),
-            files=wheel.rehashed,
-            severity="error",
+            [Subject(file=file, item="hash") for file in wheel.rehashed],
             what="The content of files differs from RECORD.",
             why="They were changed after RECORD was written; pip and uv do not notice.",
             fix=_FIX,
@@ -96,20 +93,13 @@ _DETAILS = {
     fix="Correct the lines above: see the PyPA specifications of the wheel format and of core metadata.",
     applies_to=PACKAGES,
 )
-def invalid_metadata(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
+def invalid_metadata(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Report files of .dist-info that are missing, do not parse, or contradict the file name.
 
     pip makes the same comparisons of the file name: with the folder's name, and with name and version in METADATA.
     """
-    problems = list(_metadata_problems(wheel))
-    if problems:
-        yield invalid_metadata.finding(
-            wheel.name,
-            tuple(
-                Subject(detail=_DETAILS[kind], facts=facts_of(**facts), kind=kind, about=about)
-                for kind, about, facts in problems
-            ),
-        )
+    for problem, about, facts in _metadata_problems(wheel):
+        yield Subject(detail=_DETAILS[problem], facts=facts_of(**facts), kind=problem, about=about)
 
 
 def _metadata_problems(wheel: WheelFacts) -> Iterator[MetadataProblem]:
@@ -118,12 +108,7 @@ def _metadata_problems(wheel: WheelFacts) -> Iterator[MetadataProblem]:
         yield MetadataProblem("file name", facts={"name": wheel.name})
     else:
         yield from _contradictions(wheel)
-    if wheel.requires:
-        yield from _unparsable(wheel.requires)
-
-
-def _unparsable(requires: Iterable[str]) -> Iterator[MetadataProblem]:
-    for line in requires:
+    for line in wheel.requires:
         try:
             parse_requirement(line)
         except InvalidRequirement as error:
@@ -305,18 +290,12 @@ def _refusal(found: Rule, wheel: WheelFacts, row: Kind, refusals: list[Refusal])
             Subject(file=r.member, item=r.kind, detail=row.sentence(r), facts=facts_of(**r.facts))
             for r in refusals
         ],
-        files=dict.fromkeys(r.member for r in refusals if r.member),
-        severity=_severity(row),
+        severity=row.severity or ("warning" if row.by == ("PyPI",) else "error"),  # it is not the only index
         cause=(refusals[0].kind,),
         what=row.what,
         why=" ".join(text for text in (_refusers(row), row.why) if text),
         fix=row.fix,
     )
-
-
-def _severity(row: Kind) -> Severity:
-    """Return "error" if an installer refuses; PyPI is not the only index."""
-    return row.severity or ("warning" if row.by == ("PyPI",) else "error")
 
 
 def _refusers(row: Kind) -> str:

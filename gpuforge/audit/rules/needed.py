@@ -176,7 +176,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
     family = ""
     imported = may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader))
     fails = _FAILS if imported else _PLUGIN_FAILS
-    alternative = _is_alternative(graph, edge)
+    alternative = len(_versions(graph)[_family(edge)]) > 1
     match clue.kind:
         case "import":
             what = f"{_NOT_IN_WHEEL}, and no requirement brings them; {' or '.join(clue.packages)} would."
@@ -209,17 +209,12 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
     )
 
 
-def _is_alternative(graph: LinkGraph, edge: Edge) -> bool:
-    """Return whether an object is one of several for different versions of a library: libx_ffmpeg4.so, libx_ffmpeg5.so.
-
-    Code loads the one whose library the user has installed.
-    """
-    return len(_versions(graph)[_family(edge)]) > 1
-
-
 @lru_cache(maxsize=1)
 def _versions(graph: LinkGraph) -> Mapping[tuple[str, str, str], set[str]]:
-    """Return the names of unknown libraries, by what their versions and objects have in common."""
+    """Return the names of unknown libraries, by what their versions and objects have in common.
+
+    Of alternatives (libx_ffmpeg4.so, libx_ffmpeg5.so) code loads the one whose library the user has installed.
+    """
     found: dict[tuple[str, str, str], set[str]] = {}
     for edge in graph.edges:
         if edge.reason == "unknown":

@@ -51,9 +51,7 @@ def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -
 
 
 def _finding(wheel: WheelFacts, subject: Subject, text: Text, commands: Iterable[str] = ()) -> Finding:
-    return dlopen_undeclared.finding(
-        wheel.name, subject, files=(subject.file,), text=text, cause=(subject.kind,), commands=commands
-    )
+    return dlopen_undeclared.finding(wheel.name, subject, text=text, cause=(subject.kind,), commands=commands)
 
 
 _MISSING = Text(
@@ -129,7 +127,28 @@ def _opened_by_python(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     for preload in wheel.preloads:
         for soname in sorted(preload.sonames):
             if other := _other_major(graph, wheel, preload, soname):
-                yield _of_other_major(wheel, preload, soname, other)
+                facts = facts_of(major=other)
+                yield dlopen_undeclared.finding(
+                    wheel.name,
+                    Subject(
+                        file=preload.file,
+                        library=soname,
+                        detail="of CUDA {major}",
+                        facts=facts,
+                        kind="other major",
+                    ),
+                    text=_OTHER_MAJOR,
+                    cause=("python", "other major"),
+                )
+
+
+_OTHER_MAJOR = Text(
+    "Python code opens libraries of another CUDA major than that of the wheel.",
+    "Where they are not installed the code fails or does without them, and elsewhere two CUDA majors come into one "
+    "process.",
+    "Open the libraries of the wheel's own CUDA major.",
+    "warning",
+)
 
 
 def _by_name(graph: LinkGraph, wheel: WheelFacts, preload: Preload, call: OpenedByName) -> Iterator[Finding]:
@@ -216,25 +235,6 @@ def _majors(graph: LinkGraph, wheel: WheelFacts) -> set[int]:
     found.add(cuda_major(name for o in wheel.objects for name in o.needed))
     found |= {major_of_suffix(wheel.project), major_of_local(wheel.version)}
     return {major for major in found if major}
-
-
-def _of_other_major(wheel: WheelFacts, preload: Preload, soname: str, major: int) -> Finding:
-    return dlopen_undeclared.finding(
-        wheel.name,
-        Subject(
-            file=preload.file,
-            library=soname,
-            detail="of CUDA {major}",
-            facts=facts_of(major=major),
-            kind="other major",
-        ),
-        severity="warning",
-        cause=("python", "other major"),
-        what="Python code opens libraries of another CUDA major than that of the wheel.",
-        why="Where they are not installed the code fails or does without them, and elsewhere two CUDA majors come into "
-        "one process.",
-        fix="Open the libraries of the wheel's own CUDA major.",
-    )
 
 
 @rule(

@@ -208,8 +208,7 @@ def _machine(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterato
         meant = _why_intended(wheel, bound)
         yield platform_tag.finding(
             wheel.name,
-            tuple(_is_for(o.file, o.processor) for o in bound),
-            files=tuple(o.file for o in bound),
+            [_is_for(o.file, o.processor) for o in bound],
             severity="warning" if meant else "error",
             cause=("any",),
             what="The wheel is tagged for any platform, and it contains shared objects.",
@@ -228,7 +227,6 @@ def _machine(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterato
             yield platform_tag.finding(
                 wheel.name,
                 _is_for(found.file, actual),
-                files=(found.file,),
                 cause=("machine",),
                 commands=retagging,
                 text=(_ALL_FOREIGN if none else _SOME_FOREIGN).filled(tags=", ".join(sorted(machines))),
@@ -519,9 +517,7 @@ def _oldest(wheel: WheelFacts, floor: CPython) -> CPython:
 def _finding(
     wheel: WheelFacts, subject: Subject, severity: Severity, cause: tuple[object, ...], what: str, why: str
 ) -> Finding:
-    return python_abi.finding(
-        wheel.name, subject, files=(subject.file,), severity=severity, cause=cause, what=what, why=why
-    )
+    return python_abi.finding(wheel.name, subject, severity=severity, cause=cause, what=what, why=why)
 
 
 @cache

@@ -130,7 +130,9 @@ def loaded_libraries(
     for loader in objects if edges else ():
         for edge in edges.get((loader.wheel, loader.file), ()):
             name = _plain(edge.needed)
-            if library := _loaded(graph, edge, name):
+            if origin := _origin(edge, name):
+                opened = edge.preload is not None or opens(graph, edge)
+                library = LoadedLibrary(origin, name, loader.wheel, loader.file, edge.needed, opened)
                 key = library.origin if name == edge.needed else edge.needed
                 first = found.setdefault(key, library)
                 found[key] = first._replace(opened=first.opened or library.opened)
@@ -156,14 +158,6 @@ def _files(libraries: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:
 
 
 _plain = cache(sonames.plain_name)
-
-
-def _loaded(graph: LinkGraph, edge: Edge, soname: str) -> LoadedLibrary | None:
-    origin = _origin(edge, soname)
-    if origin is None:
-        return None
-    opened = edge.preload is not None or opens(graph, edge)
-    return LoadedLibrary(origin, soname, edge.loader.wheel, edge.loader.file, edge.needed, opened)
 
 
 def _origin(edge: Edge, soname: str) -> LibraryOrigin | None:

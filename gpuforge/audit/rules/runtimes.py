@@ -19,14 +19,12 @@ from gpuforge.audit.rules.processes import (
     FIRST_WINS,
     SEVERAL_PLACES,
     LibraryOrigin,
-    LoadedLibrary,
-    Process,
     loaded_libraries,
     loads_only_one,
     processes,
 )
 from gpuforge.audit.rules.recognise import is_nvidia_library
-from gpuforge.audit.rules.rule import rule
+from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.libraries import CompilerRuntimes
@@ -60,10 +58,14 @@ def runtimes_hashed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     artefacts = link_artefacts(wheel)
     if not artefacts:
         return
+    for_users = _artefacts(wheel).keys() & {
+        "makefiles",
+        "configs",
+    }  # from which their compilers learn how to link
     grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
     # the runtimes of OpenMP do less harm, and a single archive may be left over from the build
     for openmp in (False, True):
-        chosen = [(o, family) for o, family in grafted if _is_openmp_alone(family) == openmp]
+        chosen = [(o, f) for o, f in grafted if (bool(f.openmp) and not f.one_release) == openmp]
         if chosen:
             yield runtimes_hashed.finding(
                 wheel.name,
@@ -76,7 +78,7 @@ def runtimes_hashed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                     ),
                 ),
                 files=tuple(o.file for o, _ in chosen),
-                severity=("warning" if _for_users(wheel) else "info") if openmp else "error",
+                severity=("warning" if for_users else "info") if openmp else "error",
                 what="Toolchain runtimes are in the wheel under hashed names, and users link against this wheel "
                 f"({artefacts}).",
                 why="A user's link brings the same runtimes under their plain names, so two copies run in one "
@@ -158,11 +160,6 @@ def link_artefacts(wheel: WheelFacts) -> str:
     )
 
 
-def _for_users(wheel: WheelFacts) -> bool:
-    """Return whether a wheel has files from which a user's compiler learns how to link with it."""
-    return bool(_artefacts(wheel).keys() & {"makefiles", "configs"})
-
-
 def _artefacts(wheel: WheelFacts) -> dict[str, list[str]]:
     """Return the names of archives, object files, makefiles and build configurations in a wheel."""
     found: dict[str, list[str]] = {}
@@ -176,10 +173,6 @@ def _artefacts(wheel: WheelFacts) -> dict[str, list[str]]:
             kind = next(k for k, v in match.groupdict().items() if v is not None)
             found.setdefault(kind, []).append(name)
     return found
-
-
-def _is_openmp_alone(family: CompilerRuntimes) -> bool:
-    return bool(family.openmp) and not family.one_release
 
 
 def _grafted(binary: ElfObject) -> CompilerRuntimes | None:
@@ -245,30 +238,25 @@ def openmp_copies(graph: LinkGraph) -> Iterator[Finding]:
         names = {i.origin for i in found}
         if len(names) > 1 and not any(names <= known for known in reported):
             reported.append(names)
-            yield _openmp_copies_finding(process, found)
-
-
-def _openmp_copies_finding(process: Process, found: list[LoadedLibrary]) -> Finding:
-    families = {libraries.compiler_runtime(i.soname) for i in found}
-    mixed = len(families) > 1
-    one = loads_only_one(found)
-    return openmp_copies.finding(
-        process.blamed([i.wheel for i in found]),
-        tuple(i.subject() for i in found),
-        files=(process.root,) if process.root else (),
-        across=process.across,
-        severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
-        cause=(one, process.scope == "import", mixed),
-        what=SEVERAL_PLACES
-        if one
-        else "One import loads several OpenMP runtimes."
-        if process.scope == "import"
-        else "Modules that are imported together load several OpenMP runtimes.",
-        why=FIRST_WINS
-        if one
-        else "Each starts its own threads and oversubscribes the CPU"
-        + (", and runtimes of different compilers can hang or abort each other." if mixed else "."),
-    )
+            mixed = len({libraries.compiler_runtime(i.soname) for i in found}) > 1
+            one = loads_only_one(found)
+            yield openmp_copies.finding(
+                process.blamed([i.wheel for i in found]),
+                [i.subject() for i in found],
+                files=(process.root,) if process.root else (),
+                across=process.across,
+                severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
+                cause=(one, process.scope == "import", mixed),
+                what=SEVERAL_PLACES
+                if one
+                else "One import loads several OpenMP runtimes."
+                if process.scope == "import"
+                else "Modules that are imported together load several OpenMP runtimes.",
+                why=FIRST_WINS
+                if one
+                else "Each starts its own threads and oversubscribes the CPU"
+                + (", and runtimes of different compilers can hang or abort each other." if mixed else "."),
+            )
 
 
 @rule(
@@ -298,12 +286,12 @@ def sdk_versions(graph: LinkGraph) -> Iterator[Finding]:
         wheel = process.blamed([o.wheel for o, _ in compiled])
         yield sdk_versions.finding(
             wheel,
-            tuple(
+            [
                 Subject(
                     file=o.file, detail="NVIDIA HPC SDK {version}", facts=facts_of(version=v), wheel=o.wheel
                 )
                 for o, v in compiled
-            ),
+            ],
             files=tuple(o.file for o, _ in compiled if o.wheel == wheel),
             across=process.across,
         )
@@ -362,7 +350,10 @@ def _static(graph: LinkGraph) -> Iterator[Finding]:
         static = [o for o in process.objects if o.defined(_CXX) and not _is_own(o)] if process.wheel else []
         shared = next((o.name for o in process.objects if any(map(_is_cxx, o.needed))), "")
         for found in static:
-            beside = shared or _imported_before(graph, found.wheel)
+            always = graph.required_always(
+                found.wheel
+            )  # the import of one (torch) may load C++ libraries before
+            beside = shared or next((d.loaded_by for d in always if d.loaded_by), "")
             if beside and found.wheel == process.wheel and (found.wheel, found.file) not in reported:
                 reported.add((found.wheel, found.file))
                 yield cxx_libraries.finding(
@@ -386,11 +377,6 @@ def _static(graph: LinkGraph) -> Iterator[Finding]:
 def _is_own(binary: ElfObject) -> bool:
     """Return whether an object is a C++ library itself."""
     return re.match(_CXX_LIBRARIES, sonames.plain_name(binary.soname or binary.name)) is not None
-
-
-def _imported_before(graph: LinkGraph, wheel: str) -> str:
-    """Return the required package (torch) whose import loads C++ libraries into the process."""
-    return next((d.loaded_by for d in graph.required_always(wheel) if d.loaded_by), "")
 
 
 def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
@@ -643,23 +629,20 @@ def halide_runtimes(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             opened.setdefault(place, []).append(found.file)
             gpus |= {place} if symbols - {_EVERY} else set()
     if len(opened) > 1:
-        yield _halide_runtimes_finding(wheel, [files[0] for files in opened.values()], for_gpus=len(gpus) > 1)
+        subjects = [Subject(file=files[0]) for files in opened.values()]
+        yield halide_runtimes.finding(wheel.name, subjects, text=_FOR_GPUS if len(gpus) > 1 else _FOR_CPUS)
 
 
-def _halide_runtimes_finding(wheel: WheelFacts, files: list[str], *, for_gpus: bool) -> Finding:
-    return halide_runtimes.finding(
-        wheel.name,
-        tuple(Subject(file=file) for file in files),
-        files=tuple(files),
-        severity="error" if for_gpus else "info",
-        what="Several libraries of the wheel have a Halide runtime of their own"
-        + (", for GPUs." if for_gpus else "."),
-        why="Each has its own GPU allocations and compiled kernels: a pipeline of one fails on a buffer that a "
-        "pipeline of another left on the GPU."
-        if for_gpus
-        else "Each starts its own threads.",
-        fix="Link all pipelines into one library, compiled with no_runtime, and the runtime once. For gpuforge, put "
-        "them into one [[objects]] table."
-        if for_gpus
-        else "None needed if they do not run at the same time. Otherwise link all pipelines into one library.",
-    )
+_FOR_GPUS = Text(
+    "Several libraries of the wheel have a Halide runtime of their own, for GPUs.",
+    "Each has its own GPU allocations and compiled kernels: a pipeline of one fails on a buffer that a pipeline of "
+    "another left on the GPU.",
+    "Link all pipelines into one library, compiled with no_runtime, and the runtime once. For gpuforge, put them into "
+    "one [[objects]] table.",
+)
+_FOR_CPUS = Text(
+    "Several libraries of the wheel have a Halide runtime of their own.",
+    "Each starts its own threads.",
+    "None needed if they do not run at the same time. Otherwise link all pipelines into one library.",
+    "info",
+)

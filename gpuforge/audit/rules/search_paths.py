@@ -63,12 +63,18 @@ def rpath_absolute(graph: LinkGraph) -> Iterator[Finding]:
         for route in layout.written(found):
             if not route.entry.startswith("/"):
                 continue
+            text = _UNUSED
             if f"{route.entry}/".startswith(_ANYBODYS):
-                yield _rpath_absolute_finding(graph, found, route, _WRITABLE)
+                text = _WRITABLE
             elif layout.is_shared(route.entry):
-                yield _rpath_absolute_finding(graph, found, route, _of_system(graph, found, route))
-            else:
-                yield _rpath_absolute_finding(graph, found, route, _UNUSED)
+                text = _of_system(graph, found, route)
+            yield rpath_absolute.finding(
+                found.wheel,
+                Subject(file=found.file, item=route),
+                text=text,
+                cause=(text.what,),
+                commands=() if text is _ONLY else commands.search_path(graph, found),
+            )
 
 
 _FIX = "Replace them with paths relative to $ORIGIN, or remove them."
@@ -117,16 +123,6 @@ def _is_installed(graph: LinkGraph, edge: Edge) -> bool:
     if commands.belongs_to_machine(graph, edge) or (edge.route and edge.route.kind in {"import", "loaded"}):
         return False
     return edge.provider.source in {"wheel", "sibling", "package"} and not edge.preload
-
-
-def _rpath_absolute_finding(graph: LinkGraph, binary: ElfObject, route: Route, text: Text) -> Finding:
-    return rpath_absolute.finding(
-        binary.wheel,
-        Subject(file=binary.file, item=route),
-        text=text,
-        cause=(text.what,),
-        commands=() if text is _ONLY else commands.search_path(graph, binary),
-    )
 
 
 @rule(
@@ -199,38 +195,29 @@ def rpath_order(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges:
         if edge.provider.source not in ("wheel", "package") or not (edge.route and edge.route.is_path):
             continue
-        route = edge.route
-        for entry in _before(edge):
-            yield _rpath_order_finding(
-                graph,
-                edge,
-                (entry, route),
-                "before",
-                "Folders of the system or of other packages come first in the search paths.",
-                "If such a folder has a copy of the library, of any version, that copy is loaded.",
-            )
-        for entry in _behind(edge, places[edge.loader.wheel]):
-            yield _rpath_order_finding(
-                graph,
-                edge,
-                (route, entry),
-                "behind",
-                "Search paths lead to another package before the wheel's own library of that name.",
-                "Where that package is installed, its library is loaded instead.",
+        file, package, route = edge.loader.file, edge.provider.package, edge.route
+        found = [("before", (entry, route)) for entry in _before(edge)]
+        found += [("behind", (route, entry)) for entry in _behind(edge, places[edge.loader.wheel])]
+        for cause, routes in found:
+            yield rpath_order.finding(
+                edge.loader.wheel,
+                Subject(file=file, library=edge.needed, provider=package, routes=routes),
+                cause=(cause,),
+                text=_ORDER[cause],
+                commands=commands.search_path(graph, edge.loader),
             )
 
 
-def _rpath_order_finding(
-    graph: LinkGraph, edge: Edge, routes: tuple[Route, Route], cause: str, what: str, why: str
-) -> Finding:
-    return rpath_order.finding(
-        edge.loader.wheel,
-        Subject(file=edge.loader.file, library=edge.needed, provider=edge.provider.package, routes=routes),
-        cause=(cause,),
-        what=what,
-        why=why,
-        commands=commands.search_path(graph, edge.loader),
-    )
+_ORDER = {
+    "before": rpath_order.text._replace(
+        what="Folders of the system or of other packages come first in the search paths.",
+        why="If such a folder has a copy of the library, of any version, that copy is loaded.",
+    ),
+    "behind": rpath_order.text._replace(
+        what="Search paths lead to another package before the wheel's own library of that name.",
+        why="Where that package is installed, its library is loaded instead.",
+    ),
+}
 
 
 def _behind(edge: Edge, places: set[str]) -> Iterator[Route]:
@@ -271,8 +258,7 @@ def build_files(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     for kind, paths in grouped.items():
         yield build_files.finding(
             wheel.name,
-            tuple(Subject(file=path.file, item=path.path) for path in paths),
-            files=dict.fromkeys(path.file for path in paths),
+            [Subject(file=path.file, item=path.path) for path in paths],
             cause=() if kind == "build file" else (kind,),
             text=_PATHS[kind],
         )
