@@ -55,6 +55,7 @@ class Expectation:
     exact: bool = False  # GPU code beyond `cubins` and `ptx` is a finding: a manifest lists all of it
     python: tuple[str, ...] = ()  # the Pythons that each get a wheel; empty where one wheel serves many
     spans: tuple[str, ...] = ()  # packages of which one wheel serves several releases: "torch"
+    indexes: tuple[str, ...] = ()  # packages from an index of their own, whose CUDA the tables do not know
     accepted: tuple[Accepted, ...] = ()
     kernels_wheels: Mapping[str, Expectation] = field(
         default_factory=dict

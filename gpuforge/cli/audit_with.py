@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from gpuforge.audit.read import environment
 from gpuforge.audit.read.input import Beside, Input, Remote
-from gpuforge.cli.terminal import say
+from gpuforge.cli.terminal import count, say
 from gpuforge.cpython import CPython
 from gpuforge.cuda import carriers
 from gpuforge.errors import ActionError, UsageError
@@ -139,6 +139,6 @@ def _summary(new: Sequence[package_index.Chosen], python: str, kept: int) -> str
     size = sum(each.size for each in read) / 1e6
     there = f", {kept} are in the environment" if kept else ""
     return (
-        f"--with chose {len(new)} wheels for Python {python}{there}; "
+        f"--with chose {count(len(new), 'wheel')} for Python {python}{there}; "
         f"reading {size:,.0f} MB in {len(read)} of them from the package index, and the lists of files of the others"
     )

@@ -34,7 +34,7 @@ from gpuforge.cli import bounded
 from gpuforge.cli.audit import ignored
 from gpuforge.cli.folders import unwritable
 from gpuforge.cli.options import FOLDER, PATH, Call, pass_call
-from gpuforge.cli.terminal import result
+from gpuforge.cli.terminal import count, result
 from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 from gpuforge.diagnostics import Diagnostic
@@ -118,7 +118,7 @@ def command(
     indexed += list(_variants(site / "files", indexed))
     _write(site, indexed, title)
     for choice, some in simple_index.choices(indexed).items():
-        result([f"{site / choice}: {len(some)} files\n"])
+        result([f"{site / choice}: {count(len(some), 'file')}\n"])
     return 0
 
 

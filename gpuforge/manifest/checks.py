@@ -31,7 +31,7 @@ from gpuforge.manifest.problem import (
     toolkits_of,
 )
 from gpuforge.requirements import Release, WrongLine, constraints_text, read_constraints
-from gpuforge.toolchain_names import compiles_for, needs_cuda
+from gpuforge.toolchain_names import needs_cuda
 
 OLDEST_PYTHON = "3.10"
 """The oldest Python that wheels are built and tested with: the oldest that pip supports.
@@ -342,7 +342,7 @@ def architectures(data: Raw) -> Iterator[Problem]:
                 at_key=True,
             )
         for _, thing in numbered(data.get("objects")):
-            if text_of(thing, "role") in {"fallback", "user-compiled"} and not _without_archs(data, thing):
+            if text_of(thing, "role") == "fallback" and not _without_archs(data, thing):
                 yield Problem(
                     ("cuda", key, "archs"),
                     f"{_version_table(key)} has archs = [] (no GPU code), but {object_title(thing)} is GPU code",
@@ -351,12 +351,12 @@ def architectures(data: Raw) -> Iterator[Problem]:
 
 
 def _without_archs(data: Raw, thing: Raw) -> bool:
-    """Return whether none of an object's toolchains compiles for `archs`."""
+    """Return whether none of an object's compilers makes code for GPUs only; the plan looks at the others' flags."""
     one = [name] if (name := text_of(thing, "toolchain")) else []
     compilers = [
         compiler_of(data, name) for name in (*one, *dict(texts_of(thing.get("toolchains"))).values())
     ]
-    return bool(compilers) and all(name and compiles_for(name) != "archs" for name in compilers)
+    return bool(compilers) and all(name and not needs_cuda(name) for name in compilers)
 
 
 def linkage(data: Raw) -> Iterator[Problem]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Accepted, Expectation, GpuFiles, HostOnly
 from gpuforge.manifest import kernels_wheels
@@ -71,5 +73,6 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         exact=(without or table is not None) and manifest.cuda.linkage != "static",
         python=() if manifest.package.abi else manifest.package.python,
         spans=tuple(manifest.wheel.spans),
+        indexes=tuple(map(canonicalize_name, manifest.indexes)),
         accepted=tuple(Accepted(i.rule, i.reason, i.file) for i in manifest.audit.ignore),
     )

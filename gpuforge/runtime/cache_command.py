@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from pathlib import Path
 
 from .cache import CacheFolder, File, bytes_of, folder_of, limit_of
@@ -73,13 +73,8 @@ def _verify(folder: CacheFolder, _: argparse.Namespace) -> int:
     bad = [(file, problem) for file in files for problem in [folder.check(file)] if problem]
     for file, problem in bad:
         say(f"{file.path}: {problem}")
-    if bad:
-        say(
-            f"{len(bad)} of {len(files)} entries cannot be used. They are compiled again when they are needed."
-        )
-        return 1
-    say(f"all {len(files)} entries are whole")
-    return 0
+    say(f"read {_entries(files)}: {len(bad) or 'none'} damaged")
+    return 1 if bad else 0
 
 
 def _remove(folder: CacheFolder, options: argparse.Namespace) -> int:
@@ -101,7 +96,7 @@ def _prune(folder: CacheFolder, options: argparse.Namespace) -> int:
     for file in bad:
         folder.remove(file.digest)
     removed = bad + folder.prune(options.size)
-    say(f"removed {len(removed)} entries, {_megabytes(sum(file.size for file in removed))}")
+    say(f"removed {_entries(removed)}, {_megabytes(sum(file.size for file in removed))}")
     for place in _remove_leftovers(folder.path.with_name("user")):
         say(f"removed {place}: what it was compiled for is gone")
     say(_total(folder, list(folder.files())))
@@ -117,7 +112,7 @@ def _remove_leftovers(user: Path) -> list[Path]:
 
 
 def _clear(folder: CacheFolder, _: argparse.Namespace) -> int:
-    say(f"removed {folder.clear()} entries from {folder.path}")
+    say(f"removed {_entries(range(folder.clear()))} from {folder.path}")
     return 0
 
 
@@ -152,7 +147,11 @@ def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 def _total(folder: CacheFolder, files: list[File]) -> str:
     size = _megabytes(sum(file.size for file in files))
-    return f"{len(files)} entries, {size} of {_megabytes(folder.limit)} in {folder.path}"
+    return f"{_entries(files)}, {size} of {_megabytes(folder.limit)} in {folder.path}"
+
+
+def _entries(files: Sized) -> str:
+    return f"{len(files)} {'entry' if len(files) == 1 else 'entries'}"
 
 
 def _megabytes(size: int) -> str:

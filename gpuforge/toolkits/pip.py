@@ -82,7 +82,7 @@ def fetch_wheels(pins: Sequence[PinnedWheel], partial: Path, say: Say) -> None:
     """Let pip download, check and unpack the wheels to `partial/site`; pip's temporary files stay in `partial`."""
     megabytes = sum(pin.size for pin in pins) / 1e6
     say(
-        f"fetching {len(pins)} packages ({max(megabytes, 1):.0f} MB): "
+        f"fetching {len(pins)} package{'s'[: len(pins) != 1]} ({max(megabytes, 1):.0f} MB): "
         + " ".join(f"{p.package}=={p.version}" for p in pins)
     )
     requirements_file = partial / "requirements.txt"

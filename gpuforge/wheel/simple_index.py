@@ -155,7 +155,7 @@ def _for_people(grouped: Mapping[str, Sequence[IndexedFile]], title: str) -> str
     data = json.dumps({"files": rows, "choices": [*grouped]}).replace("<", "\\u003c")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     links = "".join(
-        f'<li><a href="{quote(choice)}/">{escape(choice)}</a>: {len(some)} files</li>'
+        f'<li><a href="{quote(choice)}/">{escape(choice)}</a>: {len(some)} file{"s"[: len(some) != 1]}</li>'
         for choice, some in grouped.items()
     )
     return "\n".join(

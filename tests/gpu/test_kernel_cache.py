@@ -80,7 +80,7 @@ ONCE, NEVER = {"compiled": ["m (PTX)"], "right": True}, {"compiled": [], "right"
 
 def test_the_second_process_takes_the_code_from_the_cache(machine: Machine) -> None:
     assert (machine.process(), machine.process()) == (ONCE, NEVER)
-    assert machine.cache("verify").stdout == "all 1 entries are whole\n"
+    assert machine.cache("verify").stdout == "read 1 entry: none damaged\n"
     assert "m (PTX)" in machine.cache("ls").stdout
 
 

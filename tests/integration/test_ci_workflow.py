@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -223,3 +224,17 @@ def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(
     assert main.run(["init", str(tmp_path), "--ci", "github"]) == 2
     assert written.read_text() == "mine\n"
     assert "exists already" in capsys.readouterr().err
+
+
+def test_the_hook_checks_each_changed_manifest(tmp_path: Path) -> None:
+    """With the files' names behind its entry, as pre-commit calls it."""
+    (hook, _) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    for name, add in (("bad", "nonsense = 1\n"), ("good", "")):
+        (tmp_path / name).mkdir()
+        text = f'schema = 1\n{add}[package]\nname = "{name}"\nabi = "none"\n[build]\ncuda = false\n'
+        (tmp_path / name / "gpuforge.toml").write_text(text)
+    command = [*shlex.split(hook["entry"]), "bad/gpuforge.toml", "good/gpuforge.toml"]
+    env = {**os.environ, "PATH": f"{tool('')}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("1 cell;")) == (1, 1), done.stdout + done.stderr
+    assert "bad/gpuforge.toml:2:1: the manifest has no key `nonsense`" in done.stderr

@@ -16,6 +16,7 @@ from gpuforge.audit import audit, version_clauses
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.audit.report.sentences import lines
+from gpuforge.expectation import Expectation
 from gpuforge.wheel.archive import Archive
 
 
@@ -137,6 +138,14 @@ def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> No
     )
     (found,) = said(audit([above, own, other, torch(tmp_path)]), "GF104")
     assert found.wheel == own.name
+
+
+@pytest.mark.parametrize(("indexes", "warned"), [((), 1), (("torch",), 0)])
+def test_the_tables_do_not_judge_a_package_of_an_index_of_its_own(
+    tmp_path: Path, indexes: tuple[str, ...], warned: int
+) -> None:
+    own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-cublas-cu12", "torch>=2.11"])
+    assert len(said(audit([own], expectation=Expectation(indexes=indexes)), "GF104")) == warned
 
 
 @pytest.mark.parametrize(

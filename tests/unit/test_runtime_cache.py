@@ -376,7 +376,7 @@ def test_the_command_lists_checks_and_removes(
         os.utime(
             folder / key(number).digest[:2] / f"{key(number).digest}.kernel", (time.time() - 90_000 * 3,) * 2
         )
-    assert said("verify") == (0, ["all 2 entries are whole"])
+    assert said("verify") == (0, ["read 2 entries: none damaged"])
     status, lines = said("ls")
     assert sorted(lines[:2]) == sorted(
         f"{key(number).digest[:12]}  2.0 MB  3 days ago  sm_90  nvrtc 13.0.88  "
@@ -396,12 +396,12 @@ def test_the_command_lists_checks_and_removes(
         1,
         [
             f"{bad}: it is not an entry of this cache",
-            "1 of 2 entries cannot be used. They are compiled again when they are needed.",
+            "read 2 entries: 1 damaged",
         ],
     )
-    assert said("prune")[1] == ["removed 1 entries, 0.0 MB", f"1 entries, 2.0 MB {where}"]
+    assert said("prune")[1] == ["removed 1 entry, 0.0 MB", f"1 entry, 2.0 MB {where}"]
     assert [entry["key"]["label"] for entry in json.loads("".join(said("ls", "--json")[1]))] == [
         "daxpy\x1b[1m"
     ]
-    assert said("prune", "--size", "1M")[1][0] == "removed 1 entries, 2.0 MB"
+    assert said("prune", "--size", "1M")[1][0] == "removed 1 entry, 2.0 MB"
     assert said("clear") == (0, [f"removed 0 entries from {folder}"])

@@ -197,6 +197,10 @@ def test_nothing_fits_is_one_line_that_names_each(user: User) -> None:
     )
     done = user.compile("--toolchain", "cl")
     assert done.stderr.startswith("error: ops: not compiled: no opencl (")
+    user.env["GPUFORGE_DISABLE_GPU"] = "0"
+    (user.site / "pyopencl.py").write_text("raise ModuleNotFoundError(name='pyopencl')", encoding="utf-8")
+    done = user.compile("--toolchain", "cl")
+    assert done.stderr == "error: ops: not compiled: no opencl: pip install demo[opencl]\n"
     (user.tmp_path / "scale.cl").touch()
     done = user.compile("--toolchain", "cl", user.tmp_path / "scale.cl")
     assert done.stderr.startswith(

@@ -310,7 +310,10 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[tuple[str, .
     Packages with the same files are left out: an environment has only one of them (GF709). The wheel's own libraries,
     if all are of one major, are under no lines.
     """
-    required = sorted(graph.required_always(wheel.name), key=lambda d: d.package)
+    expectation = graph.expectation_of(wheel)
+    apart = expectation.indexes if expectation else ()
+    always = (d for d in graph.required_always(wheel.name) if d.requirement.name not in apart)
+    required = sorted(always, key=lambda d: d.package)
     known = [d for d in required if package_tables.major(d.package) and not is_tool(d.package)]
     found: dict[int, dict[tuple[str, ...], list[str]]] = {}
     for one in known:

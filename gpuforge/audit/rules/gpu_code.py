@@ -56,15 +56,18 @@ def architectures_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Findi
     own = list(of_archs(expectation, wheel))
     sets = set(expectation.kernel_sets) - expectation.targets.keys()
     if not any(map(has_kernels, own)) and (sets or not expectation.source_sets):
+        others = "" if sets or not expectation.targets else " but that of toolchains with `targets`"
         yield architectures_missing.finding(
             wheel.name,
             Subject(detail="the whole wheel"),
-            cause=("nothing",),
-            what="The manifest declares GPU architectures, and the wheel contains no GPU code of its own.",
+            cause=("nothing", others),
+            what=f"The manifest declares GPU architectures, and the wheel contains no GPU code of its own{others}.",
             why="Users get a package without kernels: some builds skip them without an error when they find "
-            "no compiler.",
-            fix="Check in the log of the host build that it compiles its kernels. For a package without "
-            "kernels, write archs = [] in its [cuda.*] tables.",
+            "no compiler."
+            if not others
+            else "What should be compiled for `archs` is missing, or nothing should.",
+            fix="Check in the log of the host build that it compiles its kernels. If nothing is compiled for "
+            "`archs`, write archs = [] in the [cuda.*] tables.",
         )
     for code in own:
         judged, _ = to_compare(expectation, code)

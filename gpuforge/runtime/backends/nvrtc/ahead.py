@@ -53,7 +53,7 @@ def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompi
     env = {**here.env, nvrtc.SWITCH: path} if path else here.env
     found = nvrtc.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
     if not isinstance(found, Nvrtc):
-        return Absent(toolchain, (str(found),))
+        return Absent(toolchain, () if found.kind == "not-installed" else (str(found),))
     numbers = compilers.numbers(found.release)
     if not all(compilers.holds(operator, bound, numbers) for operator, bound in toolchain.accepts):
         return Absent(toolchain, (f"{found.file}: version {found.release} is not {toolchain.version}",))

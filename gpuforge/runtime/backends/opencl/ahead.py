@@ -20,7 +20,7 @@ def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler |
     needs = Needs(toolchain.install.get("", ""), toolchain.devices, toolchain.extensions)
     found = devices(here.env, needs)
     if isinstance(found, Reason):
-        return Absent(toolchain, (str(found),))
+        return Absent(toolchain, () if found.kind == "not-installed" else (str(found),))
     return Compiler(toolchain.family, Path(found[0].name), found[0].driver)
 
 
