@@ -21,7 +21,7 @@ from gpuforge.errors import ActionError
 from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput, Handle, Input, Kind, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.context import PlanContext, StepFields, of_build
+from gpuforge.plan.context import Part, PlanContext, StepFields, of_build
 from gpuforge.plan.recipe import indexes_of, names_cuda
 from gpuforge.plan.site import Location
 
@@ -35,19 +35,21 @@ Settings = Mapping[str, str | tuple[str, ...]]  # config settings of PEP 517, as
 
 @dataclass(frozen=True, kw_only=True)
 class FetchRequirements(Step[P]):
-    """Fetch the build requirements of one Python as wheels.
+    """Fetch requirements of one Python as wheels: of a project's build, or the package of a compiler.
 
     `requires` are the manifest's, `answer` is a file with those of the project's backend (`AskBackend`), `constraints`
-    a file as pip reads it.
+    a file as pip reads it. `what` and `hint` are for messages: see `wheelhouse.download`.
     """
 
     packages: ClassVar = ("build", "pip")
-    source: P
-    answer: P
+    source: P | None = None
+    answer: P | None = None
     constraints: P | None = None
     python: P
     requires: tuple[str, ...] = ()
     indexes: Indexes = field(default_factory=dict)  # of packages that have an index of their own
+    what: str = "the build requirements"
+    hint: str = "`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel"
 
     def run(self: FetchRequirements[Path], at: Workdir) -> None:
         """Write the wheels, and what was requested with each wheel's sha256."""
@@ -55,8 +57,9 @@ class FetchRequirements(Step[P]):
         from gpuforge.actions.project_requirements import answered, required, rewritten
         from gpuforge.wheel.filename import LockedWheels
 
-        requirements = [*required(self.source), *self.requires, *answered(self.answer)]
-        everything = list(dict.fromkeys(requirements))
+        own = required(self.source) if self.source else ()
+        asked = answered(self.answer) if self.answer else ()
+        everything = list(dict.fromkeys([*own, *self.requires, *asked]))
         limits = [rewritten(self.constraints, at.scratch)] if self.constraints else []
         wheelhouse.download(
             self.python,
@@ -64,8 +67,8 @@ class FetchRequirements(Step[P]):
             at.output("wheels"),
             constraints=limits,
             indexes=self.indexes,
-            what="the build requirements",
-            hint="`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel",
+            what=self.what,
+            hint=self.hint,
         )
         locked = LockedWheels.of_folder(everything, at.output("wheels"))
         value_file.write(locked, at.output(LOCK))
@@ -260,9 +263,12 @@ def _add(
     )
 
 
-def python_name(context: PlanContext, cell: Cell, at: Location) -> str:
-    """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
-    return f"py{cell.python}{context.label(of_build)}" + (f"-{at.image.name}" if at.image else "")
+def python_name(context: PlanContext, cell: Cell, at: Location, part: Part = of_build) -> str:
+    """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm".
+
+    `part` is the part of the manifest that they depend on.
+    """
+    return f"py{cell.python}{context.label(part)}" + (f"-{at.image.name}" if at.image else "")
 
 
 def environment_name(context: PlanContext, cell: Cell, at: Location) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -33,48 +32,72 @@ class LayingStep(Step[P]):
     verb: ClassVar[str] = "index"  # for the title of the action
     sources: P  # the object's sources and headers
 
+    def run(self: LayingStep[Path], at: Workdir) -> None:
+        """Pack a folder below the output, and print its files."""
+        from gpuforge.wheel import unpacked
+
+        output = at.output(KERNELS)
+        with disk.errors_at(output):
+            output.mkdir(parents=True, exist_ok=True)
+            made = self.pack(output)
+        for file in unpacked.files(made):
+            print(f"{file.relative_to(output)}: {file.stat().st_size} bytes")
+
+    def pack(self: LayingStep[Path], output: Path) -> Path:
+        """Return a folder below `output` with the kernels and their index or recipe."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, kw_only=True)
-class IndexModules(LayingStep[P]):
+class IndexingStep(LayingStep[P]):
+    """A step that indexes what a compiler has made."""
+
+    lock: P | None = None  # the wheels of the compiler's package, if its version is not known yet
+    requires: str = ""  # the requirement for that package
+
+    def named(self: IndexingStep[Path], compiler: CompiledBy) -> CompiledBy:
+        """Return a compiler with its version; for one from a package, the version is in the lock."""
+        from gpuforge.actions import value_file
+        from gpuforge.wheel.filename import LockedWheels
+
+        if not self.lock:
+            return compiler
+        project = canonicalize_name(Requirement(self.requires).name)
+        releases = value_file.read(LockedWheels, self.lock).releases()
+        return replace(compiler, version=next(str(r.version) for r in releases if r.project == project))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexModules(IndexingStep[P]):
     """Index the modules of a fallback: the images that are really in them."""
 
     modules: tuple[CompiledModule[P], ...]
-    lock: P | None = None  # the wheels of the compiler's package, if its version is not known yet
-    requires: str = ""  # the requirement for that package
     made: ModuleSet
 
-    def run(self: IndexModules[Path], at: Workdir) -> None:
+    def pack(self: IndexModules[Path], output: Path) -> Path:
         """Raises ActionError for a file without the images that it should have."""
         from gpuforge.actions.module_images import images_of, kernels_of
         from gpuforge.package import kernel_set
 
-        def pack(output: Path) -> Path:
-            modules = [replace(m, images=images_of(m), kernels=kernels_of(m)) for m in self.modules]
-            made = replace(self.made, toolchain=made_by(self.made.toolchain, self.requires, self.lock))
-            return kernel_set.pack_modules(output, made, modules, self.sources)
-
-        lay(at, pack)
+        modules = [replace(each, images=images_of(each), kernels=kernels_of(each)) for each in self.modules]
+        made = replace(self.made, toolchain=self.named(self.made.toolchain))
+        return kernel_set.pack_modules(output, made, modules, self.sources)
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexLibraries(LayingStep[P]):
+class IndexLibraries(IndexingStep[P]):
     """Index the libraries of a fallback: the GPUs or the level of CPUs that each is for."""
 
     libraries: tuple[CompiledLibrary[P], ...]
-    lock: P | None = None  # the wheels of the compiler's package, if its version is not known yet
-    requires: str = ""  # the requirement for that package
     made: LibrarySet
 
-    def run(self: IndexLibraries[Path], at: Workdir) -> None:
+    def pack(self: IndexLibraries[Path], output: Path) -> Path:
         """Raises ActionError for a library without the code that it should have."""
         from gpuforge.package import kernel_set
 
-        def pack(output: Path) -> Path:
-            found = [replace(each, images=library_images(self.made.name, each)) for each in self.libraries]
-            made = replace(self.made, toolchain=made_by(self.made.toolchain, self.requires, self.lock))
-            return kernel_set.pack_libraries(output, made, found)
-
-        lay(at, pack)
+        found = [replace(each, images=library_images(self.made.name, each)) for each in self.libraries]
+        made = replace(self.made, toolchain=self.named(self.made.toolchain))
+        return kernel_set.pack_libraries(output, made, found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,35 +107,11 @@ class GatherSources(LayingStep[P]):
     verb: ClassVar[str] = "gather"
     gathered: SourceSet
 
-    def run(self: GatherSources[Path], at: Workdir) -> None:
+    def pack(self: GatherSources[Path], output: Path) -> Path:
         """Copy them."""
         from gpuforge.package import kernel_set
 
-        lay(at, lambda output: kernel_set.pack_sources(output, self.gathered, self.sources))
-
-
-def lay(at: Workdir, pack: Callable[[Path], Path]) -> None:
-    """Pack a folder below the output, and print its files."""
-    from gpuforge.wheel import unpacked
-
-    output = at.output(KERNELS)
-    with disk.errors_at(output):
-        output.mkdir(parents=True, exist_ok=True)
-        made = pack(output)
-    for file in unpacked.files(made):
-        print(f"{file.relative_to(output)}: {file.stat().st_size} bytes")
-
-
-def made_by(compiler: CompiledBy, requires: str, lock: Path | None) -> CompiledBy:
-    """Return a compiler with its version; for one from a package, the version is in the lock."""
-    from gpuforge.actions import value_file
-    from gpuforge.wheel.filename import LockedWheels
-
-    if not lock:
-        return compiler
-    project = canonicalize_name(Requirement(requires).name)
-    releases = value_file.read(LockedWheels, lock).releases()
-    return replace(compiler, version=next(str(each.version) for each in releases if each.project == project))
+        return kernel_set.pack_sources(output, self.gathered, self.sources)
 
 
 def library_images(name: str, made: CompiledLibrary[Path]) -> tuple[KernelImage, ...]:

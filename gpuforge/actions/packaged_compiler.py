@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar, NamedTuple
 
 from gpuforge.actions import compiler
-from gpuforge.actions.environment import LOCK, MakeEnvironment
+from gpuforge.actions.environment import LOCK, FetchRequirements, MakeEnvironment, python_name
 from gpuforge.actions.kernel_index import IndexLibraries, IndexModules, LayingStep
 from gpuforge.errors import ActionError
 from gpuforge.package import contents
@@ -22,39 +22,12 @@ from gpuforge.plan.action import Action, ActionInput, FileInput, Handle, P, Stag
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.recipe import runs_with
-from gpuforge.plan.site import Location
 from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.variables import literal, literals
 from gpuforge.runtime.placeholders import fill
 from gpuforge.runtime.values import kind_of
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler
-
-
-@dataclass(frozen=True, kw_only=True)
-class FetchCompilerPackage(Step[P]):
-    """Fetch a compiler's package, and what it requires, as wheels."""
-
-    packages: ClassVar = ("pip",)
-    python: P
-    toolchain: str  # the manifest's name of it, for messages
-    requires: tuple[str, ...]
-
-    def run(self: FetchCompilerPackage[Path], at: Workdir) -> None:
-        """Write the wheels, and the name and the sha256 of each."""
-        from gpuforge.actions import value_file, wheelhouse
-        from gpuforge.wheel.filename import LockedWheels
-
-        wheelhouse.download(
-            self.python,
-            self.requires,
-            at.output("wheels"),
-            what=f"the compiler of [toolchains.{self.toolchain}]",
-            hint=f"[toolchains.{self.toolchain}] version can choose a release that has a wheel",
-        )
-        locked = LockedWheels.of_folder(self.requires, at.output("wheels"))
-        value_file.write(locked, at.output("requirements.json"))
-        print(locked, flush=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,13 +208,16 @@ class _Compilation(NamedTuple):
         context, cell, at = self.context, self.cell, self.context.machine.at(self.cell)
         ((name, toolchain),) = self.item.toolchains.items()
         requirement = f"{self.package.requires}{toolchain.version or ''}"
-        step = FetchCompilerPackage[Handle](
-            python=compiler.interpreter(cell, at), toolchain=name, requires=(requirement,)
+        step = FetchRequirements[Handle](
+            python=compiler.interpreter(cell, at),
+            requires=(requirement,),
+            what=f"the compiler of [toolchains.{name}]",
+            hint=f"[toolchains.{name}] version can choose a release that has a wheel",
         )
         return context.add_step(
             step,
             at,
-            id=f"{self._python_name(at)}/{name}-packages",
+            id=f"{python_name(context, cell, at, of_kernels)}/{name}-packages",
             kind="fetch",
             title=f"fetch {requirement}",
             outputs=("wheels", LOCK),
@@ -256,16 +232,11 @@ class _Compilation(NamedTuple):
         return context.add_step(
             MakeEnvironment[Handle](wheels=wheels, python=compiler.interpreter(cell, at)),
             at,
-            id=f"{self._python_name(at)}/{name}-environment",
+            id=f"{python_name(context, cell, at, of_kernels)}/{name}-environment",
             kind="prepare",
             title=f"install {self.package.requires} for [toolchains.{name}]",
             outputs=("environment",),
         )
-
-    def _python_name(self, at: Location) -> str:
-        """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
-        label = self.context.label(of_kernels)
-        return f"py{self.cell.python}{label}" + (f"-{at.image.name}" if at.image else "")
 
     def _programs(self) -> FileInput | None:
         """Return the plug-in's own files that its commands need, as an input."""

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.actions import compiler
+from gpuforge.actions.environment import python_name
 from gpuforge.actions.source import source
 from gpuforge.actions.toolkit import toolkit
 from gpuforge.errors import ActionError
@@ -256,8 +257,7 @@ def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
     at = context.machine.tested_at(cell)
     indexes = indexes_of(context.file.manifest, cell.toolkit)
     of_toolkit = names_cuda(context.file.manifest)
-    name = f"py{cell.python}{context.label(of_tests)}{f'-{at.image.name}' if at.image else ''}"
-    name += f"-cu{cell.toolkit}" if of_toolkit else ""
+    name = python_name(context, cell, at, of_tests) + (f"-cu{cell.toolkit}" if of_toolkit else "")
     return context.add_step(
         FetchTestRequirements[Handle](
             python=compiler.interpreter(cell, at),
