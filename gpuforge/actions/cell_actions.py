@@ -26,9 +26,8 @@ from gpuforge.plan.site import Machine
 from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.supported import notes, refuse, tested_where_built
 
-_Kernels = Mapping[
-    tuple[str, Values], Mapping[str, ActionInput]
-]  # by Cell.cuda and .axes, and the object's name
+# by Cell.cuda and .axes, and the object's name
+_Kernels = Mapping[tuple[str, Values], Mapping[str, ActionInput]]
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,8 @@ def clone(repository: str, rev: str, output: Path) -> None:
         try:
             git("fetch", "--quiet", "--depth", "1", "origin", rev)
             git("checkout", "--quiet", "FETCH_HEAD")
-        except (
-            subprocess.CalledProcessError
-        ):  # not every server sends a single commit: fetch the history, then search it
+        # not every server sends a single commit: fetch the history, then search it
+        except subprocess.CalledProcessError:
             git("fetch", "--quiet", "--tags", "origin")
             git("checkout", "--quiet", rev)
         git("submodule", "update", "--quiet", "--init", "--recursive", "--depth", "1")

@@ -35,9 +35,8 @@ class FetchTestRequirements(Step[P]):
     wheel: P | None = None  # the wheel, one of its metadata alone, or the folder that holds it
     shared: P | None = None  # a folder of wheels: what lies there already is left out
     kernels: P | None = None  # folder of the wheel's own kernels wheel, which no index has
-    built: tuple[
-        P, ...
-    ] = ()  # folders of wheels that were built before, for packages without wheels on the index
+    # folders of wheels that were built before, for packages without wheels on the index
+    built: tuple[P, ...] = ()
     requires: tuple[str, ...] = ()  # what the tests need
     extras: tuple[str, ...] = ()  # the wheel's extras to install
     cuda: str = ""  # the CUDA version that it is for: its extra is fetched, too

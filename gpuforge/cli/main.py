@@ -69,9 +69,8 @@ def cli() -> None:
 def main() -> None:
     """Run the program and exit with a status of the README's list."""
     try:
-        signal.signal(
-            signal.SIGTERM, signal.default_int_handler
-        )  # CI systems cancel with it: treated as Ctrl-C
+        # CI systems cancel with it: treated as Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         status = run(call=Call(limited=True))
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt was already reported
     except KeyboardInterrupt:  # a second one, while `run` reported the first

@@ -22,9 +22,8 @@ from gpuforge.errors import MissingError
 
 _CONNECT_S = 30  # seconds that a scheduler may take to answer
 _WORD_S = 5
-_GROUP = (
-    "gpuforge"  # of all jobs' keys; dask expects the same duration of all, and so distributes them evenly
-)
+# of all jobs' keys; dask expects the same duration of all, and so distributes them evenly
+_GROUP = "gpuforge"
 _ERRORS = (
     ClosedClientError,
     OSError,
@@ -123,9 +122,8 @@ def _abilities(resources: Mapping[str, float]) -> Abilities:
 @contextmanager
 def connected(address: str) -> Iterator[DaskCluster]:
     """Use the workers of a scheduler during a `with`."""
-    logging.getLogger("distributed").setLevel(
-        logging.CRITICAL
-    )  # gpuforge's own messages tell users what they need
+    # gpuforge's own messages tell users what they need
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with dask.config.set(_OWN):
         try:
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)

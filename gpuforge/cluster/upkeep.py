@@ -61,9 +61,8 @@ def entries(objects: Objects) -> list[EntryObjects]:
         if isinstance(record, Alias):
             aliases.setdefault(record.key, []).append(key)
             continue
-        written = max(
-            each.modified for each in found.values()
-        )  # a folder in the record's place is not listed
+        # a folder in the record's place is not listed
+        written = max(each.modified for each in found.values())
         used = max(written, uses.get(used_name(key), 0.0))
         entry: StoreEntry | None = record.entry if record else None
         listed = ListedEntry(

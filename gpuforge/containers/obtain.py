@@ -77,9 +77,8 @@ def missing(inventory: Inventory, image: CatalogImage | None, purpose: Purpose) 
     usable = (each.cpython >= OLDEST and each.venv and each.pip for each in inventory.interpreters)
     if not any(usable):
         lacks.append(f"a CPython {OLDEST} or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH")
-    if (
-        purpose == "build" and inventory.interpreters and not compilers(inventory, "g++")
-    ):  # a Python runs the search
+    # a Python runs the search
+    if purpose == "build" and inventory.interpreters and not compilers(inventory, "g++"):
         lacks.append("a g++")
     if image is not None:
         lacks += _unlike(inventory, image)

@@ -121,9 +121,8 @@ class Engine:
         self._observer = observer
         self._started: dict[str, tuple[Work, float]] = {}  # with the time of a monotonic clock
         self._results: dict[str, ActionResult] = {}
-        self._blame: dict[
-            str, str
-        ] = {}  # of failed and blocked steps: the id of the action that is the cause
+        # of failed and blocked steps: the id of the action that is the cause
+        self._blame: dict[str, str] = {}
         self._useless: dict[str, str] = {}  # steps that only blocked ones need: the id of the cause
         self._ends = self._to_run & {*targets}
         self._futures: dict[str, Future[ActionResult]] = {}

@@ -26,9 +26,8 @@ from gpuforge.runtime.userbuild import check
 from gpuforge.runtime.values import KINDS, ImageKind, kind_of
 from gpuforge.wheel import unpacked
 
-GUARD_SOURCE = (
-    FOLDER / "guard.py"
-)  # the only file of the runtime with another place in a wheel, see `guard.py` here
+# the only file of the runtime with another place in a wheel, see `guard.py` here
+GUARD_SOURCE = FOLDER / "guard.py"
 
 
 def kernel_sets(

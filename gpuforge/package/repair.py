@@ -49,9 +49,8 @@ class Linking(NamedTuple):
     search_path: Sequence[Path]  # folders with libraries to graft, besides the system's
     exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
     build: BuildLibraries = BuildLibraries()  # its other libraries
-    newer_cpu: bool = (
-        False  # whether its files may need a newer processor than the tag promises; the audit reports it
-    )
+    # whether its files may need a newer processor than the tag promises; the audit reports it
+    newer_cpu: bool = False
 
 
 class Repaired(NamedTuple):

@@ -22,9 +22,8 @@ from gpuforge.diagnostics import Diagnostic, Place
 Kind = Literal["fetch", "prepare", "compile", "build", "package", "audit", "test"]
 Program = Literal["gpuforge", "interpreter", "compiler", "toolkit"]
 Pool = Literal["jobs", "downloads"]  # which slots an action takes; downloads wait more than they work
-Turns = Literal[
-    "together", "one at a time", "first alone"
-]  # of the actions of one image that share a `place`
+# of the actions of one image that share a `place`
+Turns = Literal["together", "one at a time", "first alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +217,8 @@ class Action:
     inputs: Mapping[str, Input] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()  # names; each a file or folder the action must leave behind
     env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, except what `passes` adds
-    passes: tuple[
-        str, ...
-    ] = ()  # variables of the caller handed through (proxies, CA bundles): not in the key
+    # variables of the caller handed through (proxies, CA bundles): not in the key
+    passes: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)  # what else the result depends on
     image: str | None = None  # the container image's id, a digest; None: this machine itself
     cells: tuple[str, ...] = ()  # the ids of the cells that need it

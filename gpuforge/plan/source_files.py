@@ -218,9 +218,8 @@ class LoweredObject(NamedTuple):
     sources: tuple[str, ...]  # what is compiled
     headers: frozenset[str]  # what each source may include
     abi: str  # the id of its ABI, or ""
-    abi_packages: Mapping[
-        str, str
-    ]  # installed packages that are part of its ABI, with what counts of their versions
+    # installed packages that are part of its ABI, with what counts of their versions
+    abi_packages: Mapping[str, str]
     stands_in_for: str  # the object that this fallback replaces, or ""
     fallbacks: tuple[str, ...]  # those of the same kind that replace this object
     cpu: str  # the library that does the work of a set of modules on the CPU, or ""

@@ -28,9 +28,8 @@ from typing import Any, NamedTuple
 from .document import open_file
 from .layout import KERNEL_HOME, home_problem, kernel_home
 
-COMPILED_AS = (
-    1  # part of every key; raise it when the runtime compiles the same request differently than before
-)
+# part of every key; raise it when the runtime compiles the same request differently than before
+COMPILED_AS = 1
 LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"
 MAGIC = b"GPUFKC1\n"

@@ -145,9 +145,8 @@ def _candidates(minor: str, search: Sequence[Path] | None) -> Iterator[Path]:
             yield Path(sys.executable)
         search = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    search = [
-        folder for folder in search if folder != pyenv / "shims"
-    ]  # slow scripts; what they start comes below
+    # slow scripts; what they start comes below
+    search = [folder for folder in search if folder != pyenv / "shims"]
     yield from (path for folder in search if os.access(path := folder / f"python{minor}", os.X_OK))
     version = CPython.parse(minor)
     yield from sorted(Path("/opt/python").glob(f"{version.folder}/bin/python3"))

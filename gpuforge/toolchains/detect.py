@@ -114,9 +114,8 @@ class Looked:
         is_file: Callable[[Path], bool] = Path.is_file,
     ) -> Compiler | None:
         """Return the compiler at `path` if its output for `ask` is of the family and its version fits."""
-        place = (
-            path.parent.resolve() / path.name
-        )  # /bin is often a link to /usr/bin; the program itself may be a wrapper
+        # /bin is often a link to /usr/bin; the program itself may be a wrapper
+        place = path.parent.resolve() / path.name
         if place in self.seen:
             return None
         self.seen.add(place)

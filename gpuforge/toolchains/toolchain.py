@@ -37,14 +37,12 @@ class CompilerCall:
 
     argv: tuple[str, ...]
     runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library needs
-    install: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by a distribution's ID in /etc/os-release; "": others
+    # by a distribution's ID in /etc/os-release; "": others
+    install: Mapping[str, str] = field(default_factory=dict)
     version: str = ""  # the compilers that can, if the toolchain has no range: ">=16"
     offload: str = ""  # the target that GCC must have an offload compiler for: "nvptx-none"
-    joins_archs: str = (
-        ""  # what stands between several architectures in the word with `{arch}`; "": a word for each
-    )
+    # what stands between several architectures in the word with `{arch}`; "": a word for each
+    joins_archs: str = ""
     makes: str = "library"  # or "module": each source becomes a file that is loaded by name
 
     @property
@@ -58,9 +56,8 @@ class Family(NamedTuple):
 
     name: str
     programs: re.Pattern[str]  # its file names; group "version" follows the plain name
-    parse: Callable[
-        [str], tuple[Version, str] | None
-    ]  # --version output -> version, identity; None for other families
+    # --version output -> version, identity; None for other families
+    parse: Callable[[str], tuple[Version, str] | None]
     runtimes: tuple[str, ...]  # SONAMEs that its output may need at run time, except libc's
     install: str  # how to install it, for hints
     places: tuple[str, ...] = ()  # glob patterns of the usual folders, beside PATH

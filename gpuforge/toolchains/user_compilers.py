@@ -74,9 +74,8 @@ def bounds(text: str) -> list[Bound]:
 def _bounds(operator: str, version: str) -> list[Bound]:
     prefix = version.endswith(".*")
     numbers = tuple(int(part) for part in version.removesuffix(".*").split("."))
-    if (
-        operator == "~="
-    ):  # https://packaging.python.org/en/latest/specifications/version-specifiers/#compatible-release
+    # https://packaging.python.org/en/latest/specifications/version-specifiers/#compatible-release
+    if operator == "~=":
         return [Bound(">=", numbers), Bound("==*", numbers[:-1])]
     if operator == "===":
         operator = "=="

@@ -367,9 +367,8 @@ def _two_copies(old: Runtime, new: Runtime) -> bool:
     """Return whether both are loaded: the loader takes two files with the same SONAME for one."""
     if old.path.resolve() == new.path.resolve():
         return False
-    if not (
-        old.image and new.image
-    ):  # copies that are linked in see the same device; a shared one beside them does not
+    # copies that are linked in see the same device; a shared one beside them does not
+    if not (old.image and new.image):
         return bool(old.image or new.image)
     if old.image != new.image:
         return True

@@ -108,9 +108,8 @@ def keep(orders: int, log: int, reports: int) -> None:
         _report(reports, LATE, 0)
     if left := _clear(time.monotonic() + _CLEARING_S):
         _report(reports, LEFT, left)
-    _report(
-        reports, PEAK, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
-    )  # getrusage(2): in KiB
+    # getrusage(2): in KiB
+    _report(reports, PEAK, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)
     _report(reports, ENDED, -signal.SIGKILL if status is None else status)
 
 

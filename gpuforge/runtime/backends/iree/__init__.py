@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from .. import Here, Request
     from .kernel import IreeKernel
 
-    Found = Mapping[
-        str, tuple[str, ...] | Reason
-    ]  # the names of the devices for each kind of image, or the reason why there are none
+    # the names of the devices for each kind of image, or the reason why there are none
+    Found = Mapping[str, tuple[str, ...] | Reason]
 
 
 _SOFTWARE = ("llvmpipe", "SwiftShader")  # Vulkan devices that are the CPU, by the beginning of their names

@@ -392,9 +392,8 @@ class OpenClKernel(Uploads):
             raise ValueError(
                 "a kernel of OpenCL takes its local memory as an argument: pyopencl.LocalMemory(size)"
             )
-        ordered = [
-            each for each in arguments if hasattr(each, "add_event")
-        ]  # `OpenClMemory`, arrays of pyopencl
+        # `OpenClMemory`, arrays of pyopencl
+        ordered = [each for each in arguments if hasattr(each, "add_event")]
         own = next((each.queue for each in ordered if getattr(each, "queue", None) is not None), None)
         queue = self._context.queue_of(own if stream is None else stream)
         copies = Copies(self._context, (self.name, self.source))
