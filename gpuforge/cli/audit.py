@@ -85,7 +85,6 @@ class Options(NamedTuple):
     "form",
     type=click.Choice(["text", "json", "sarif", "junit", "markdown"]),
     default="text",
-    show_default=True,
     callback=errors_as_json,
     help="json has everything; sarif is for code scanning, junit for GitLab and Jenkins, markdown for "
     "$GITHUB_STEP_SUMMARY.",
@@ -129,7 +128,6 @@ class Options(NamedTuple):
     "--fail-on",
     type=click.Choice(["error", "warning"]),
     default="error",
-    show_default=True,
     help="The lowest severity that gives exit status 1.",
 )
 @click.option(
@@ -172,7 +170,6 @@ class Options(NamedTuple):
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    default=None,
     show_default="the processors of this machine",
     help="Number of threads that read files.",
 )

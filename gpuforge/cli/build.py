@@ -75,7 +75,6 @@ class Options(Choice):
     "--runner",
     type=click.Choice(RUNNERS),
     default="local",
-    show_default=True,
     help="Where actions run: local processes, containers, or dask workers.",
 )
 @click.option(
@@ -85,7 +84,6 @@ class Options(Choice):
 @click.option(
     "--memory",
     type=SIZE,
-    default=None,
     metavar="SIZE",
     help='What compilers may take together ("8 GB"; default: this machine\'s memory), or the limit of each container.',
 )
@@ -94,13 +92,11 @@ class Options(Choice):
     type=click.FloatRange(min=0, min_open=True),
     default=6.0,
     metavar="HOURS",
-    show_default=True,
     help="Time limit of each action.",
 )
 @click.option(
     "--deadline",
     type=DURATION,
-    default=None,
     metavar="5h30m",
     help="Stop in time before a CI job's own limit. What is finished is kept, and the next build goes on from there.",
 )
@@ -108,7 +104,6 @@ class Options(Choice):
     "--jobs",
     "-j",
     type=click.IntRange(min=1),
-    default=None,
     metavar="N",
     help="Number of actions at once. Default: one per CPU.",
 )
@@ -132,7 +127,6 @@ class Options(Choice):
     type=FOLDER,
     default=Path("dist"),
     metavar="DIST",
-    show_default=True,
     help="Folder for the wheels.",
 )
 @pass_call

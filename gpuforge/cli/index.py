@@ -68,7 +68,7 @@ _TORCH = re.compile(r"torch\.?(\d+\.\d+)")
     metavar="RULE[:GLOB]=REASON",
     help="Accept findings of the audit, as `gpuforge audit --ignore` does.",
 )
-@click.option("--title", default="Wheels", show_default=True, help="Title of the page for people.")
+@click.option("--title", default="Wheels", help="Title of the page for people.")
 @pass_call
 def command(
     call: Call,

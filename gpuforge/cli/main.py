@@ -58,7 +58,7 @@ class _Commands(Group):
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
     epilog='Shell completion: eval "$(_GPUFORGE_COMPLETE=bash_source gpuforge)"  (or zsh_source, fish_source)',
 )
 @click.version_option(__version__, prog_name="gpuforge")

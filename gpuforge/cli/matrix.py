@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -46,47 +47,6 @@ RUNNERS = {
 }
 # https://docs.github.com/actions/reference/limits and https://docs.gitlab.com/ci/yaml/#parallelmatrix
 MOST_JOBS = {"github": 256, "gitlab": 200}
-# The job's own container requests others from the engine of a service. They see only the project's folder:
-# https://docs.gitlab.com/ci/docker/using_docker_build/#docker-in-docker-with-tls-enabled-in-the-docker-executor
-_GITLAB = """\
-.gpuforge:
-  tags: [$RUNNER]
-  image: docker.io/library/python:3.12-bookworm
-  services: ["docker.io/library/docker:dind"]
-  variables:
-    GPUFORGE: .  # what pip installs gpuforge from: a folder, or git+https://…
-    DOCKER_HOST: tcp://docker:2376
-    DOCKER_TLS_CERTDIR: /certs
-    DOCKER_TLS_VERIFY: "1"
-    DOCKER_CERT_PATH: /certs/client
-    GPUFORGE_CACHE_DIR: $CI_PROJECT_DIR/.gpuforge/cache
-    GPUFORGE_WORK: $CI_PROJECT_DIR/.gpuforge/work
-  before_script:
-    - apt-get update && apt-get install -y --no-install-recommends debootstrap debian-archive-keyring
-    - python -m venv .gpuforge/venv
-    - export PATH="$CI_PROJECT_DIR/.gpuforge/venv/bin:$PATH"
-    - pip install "$GPUFORGE"
-  script:
-    - eval "$PREPARE"
-    - eval "$BUILD" --output "dist/$CELL"
-  artifacts: {paths: [dist]}
-  parallel:
-    matrix:"""
-_GITLAB_TEST = """\
-
-.gpuforge-test:
-  tags: [$RUNNER]
-  image: docker.io/library/python:$PYTHON-bookworm
-  variables:
-    GPUFORGE: .
-  script:
-    - python -m venv .gpuforge/venv
-    - export PATH="$CI_PROJECT_DIR/.gpuforge/venv/bin:$PATH"
-    - pip install "$GPUFORGE"
-    - eval "$RUN"
-  parallel:
-    matrix:"""
-
 _BUCKETS = ("SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET")
 _PUBLIC = (
     "_BUCKET",
@@ -112,9 +72,14 @@ def github(jobs: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps({"include": [labelled(job, "github") for job in jobs]}, separators=(",", ":"))
 
 
-def gitlab(jobs: Sequence[Mapping[str, Any]], template: str) -> str:
-    """Return a hidden GitLab job with `parallel: matrix`, to include and extend; its variables are strings."""
-    lines = template.splitlines()
+def gitlab(jobs: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Return a hidden GitLab job with `parallel: matrix`, to include and extend; its variables are strings.
+
+    It begins as the file `name` of `workflows` says. A job's own container requests others from the engine of a
+    service, and they see only the project's folder:
+    https://docs.gitlab.com/ci/docker/using_docker_build/#docker-in-docker-with-tls-enabled-in-the-docker-executor
+    """
+    lines = resources.files(__package__).joinpath("workflows", name).read_text().splitlines()
     for entry in jobs:
         pairs = [
             f"{name.upper()}: {json.dumps(_variable_text(value))}"
@@ -141,7 +106,6 @@ def _variable_text(value: str | Sequence[str] | Mapping[str, str] | None) -> str
     "form",
     type=click.Choice(["table", "github", "gitlab", "json"]),
     default="table",
-    show_default=True,
     callback=errors_as_json,
     help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
 )
@@ -154,7 +118,6 @@ def _variable_text(value: str | Sequence[str] | Mapping[str, str] | None) -> str
     "--event",
     type=click.Choice(["release", "pull-request"]),
     default="release",
-    show_default=True,
     help="pull-request: one wheel for each CUDA, of the newest Python, and its first test; none on a GPU.",
 )
 @allow_missing
@@ -187,7 +150,7 @@ def command(
     wheels = {each["cell"]: each["distributions"][0] for each in jobs}
     further = test_jobs(made, path, cells, wheels, reduced=reduced)
     if form == "table" and tests:
-        test_table(further)
+        table_of_tests(further)
     elif form == "table":
         table(jobs, selection)
     elif form == "json":
@@ -226,7 +189,7 @@ def _show_gitlab(jobs: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str,
             f"[test.matrix] gpu: GitLab's jobs select a runner by one tag, not by {', '.join(several)}",
             hint="give the runner a tag of its own",
         )
-    click.echo(gitlab(jobs, _GITLAB))
+    click.echo(gitlab(jobs, "matrix-gitlab.yml"))
     # the job runs gpuforge by the Python of its image
     fit = [each for each in tests if CPython.parse(each["python"]) >= OLDEST]
     if missing := [each["test"] for each in tests if each not in fit]:
@@ -234,7 +197,7 @@ def _show_gitlab(jobs: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str,
             f"left out: gpuforge needs Python {OLDEST}, and GitLab's image has one Python: {', '.join(missing)}"
         )
     if fit:
-        click.echo(gitlab(fit, _GITLAB_TEST))
+        click.echo(f"\n{gitlab(fit, 'tests-gitlab.yml')}")
 
 
 def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.ExpectedImage]:
@@ -320,7 +283,7 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
         console.print(text, style="dim", highlight=False, markup=False)
 
 
-def test_table(jobs: Sequence[Mapping[str, Any]]) -> None:
+def table_of_tests(jobs: Sequence[Mapping[str, Any]]) -> None:
     """Print the test jobs for people."""
     for entry in jobs:
         where = f" (on {', '.join(entry['runner'])})" if "runner" in entry else ""

@@ -30,14 +30,12 @@ from gpuforge.errors import ActionError, UsageError
     "--linkage",
     type=click.Choice(["pip", "bundle", "system"]),
     default="pip",
-    show_default=True,
     help="Where users get CUDA's libraries: from NVIDIA's wheels, inside this wheel, or from their own installation.",
 )
 @click.option(
     "--requires",
     type=click.Choice(["always", "extra"]),
     default="always",
-    show_default=True,
     help="Declare NVIDIA's wheels as requirements, or as those of an extra such as cuda13. For --linkage pip.",
 )
 @click.option(

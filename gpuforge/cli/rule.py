@@ -52,7 +52,6 @@ class _Code(click.ParamType["Rule"]):
     "form",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
     callback=errors_as_json,
 )
 def command(rule: Rule | None, *, every: bool, form: str) -> None:

@@ -13,7 +13,6 @@ import click
     "form",
     type=click.Choice(["json", "markdown"]),
     default="json",
-    show_default=True,
     help="json: a JSON Schema (2020-12) for editors; markdown: the reference page.",
 )
 def command(form: str) -> None:

@@ -25,14 +25,12 @@ from gpuforge.plan.keys import Key, keys
 @click.command("shell", context_settings={"allow_interspersed_args": True})
 @click.argument("cell")
 @click.argument("words", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
-@click.option(
-    "--manifest", "path", type=PATH, default=Path(), metavar="FILE", help="Default: that of this folder."
-)
-@click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True)
+@click.option("--manifest", "path", type=PATH, default=Path(), show_default="this folder's", metavar="FILE")
+@click.option("--runner", type=click.Choice(["local", "docker"]), default="local")
 @images
 @archs
 @click.option("--gpu", is_flag=True, help="As for the build that failed.")
-@click.option("--output", "-o", "dist", type=FOLDER, default=Path("dist"), metavar="DIST", show_default=True)
+@click.option("--output", "-o", "dist", type=FOLDER, default=Path("dist"), metavar="DIST")
 @pass_call
 def command(call: Call, /, *, cell: str, words: tuple[str, ...], **given: Any) -> int:
     """Open a shell where the action of CELL that failed last ran: its folder or container, inputs and environment.

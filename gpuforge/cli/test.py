@@ -69,7 +69,6 @@ class _Tests:
     "--requirements",
     type=click.Choice(["newest", "oldest"]),
     default="newest",
-    show_default=True,
     help="Which releases of what the wheel declares to install: the newest or the oldest ones that it allows.",
 )
 @click.option("--manifest", type=PATH, metavar="FILE", help="Do what [test] of this gpuforge.toml says.")

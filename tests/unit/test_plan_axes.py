@@ -302,7 +302,7 @@ def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: Load
 def test_ci_jobs_have_the_values() -> None:
     job = {"cell": "c", "machine": "x86_64", "axes": {"torch": "2.11"}}
     assert json.loads(github([job]))["include"][0]["axes"] == {"torch": "2.11"}
-    assert 'AXES: "torch=2.11"' in gitlab([job], "")
+    assert 'AXES: "torch=2.11"' in gitlab([job], "matrix-gitlab.yml")
 
 
 INDEX = '[indexes]\ntorch = "https://download.example/whl/cu{cuda-short}/{torch}"\n'
