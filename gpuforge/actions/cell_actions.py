@@ -23,7 +23,6 @@ from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.context import PlanContext
 from gpuforge.plan.site import Machine
-from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.supported import notes, refuse, tested_where_built
 
 # by Cell.cuda and .axes, and the object's name
@@ -144,18 +143,15 @@ def _cell(context: PlanContext, cell: Cell, compiled: _Kernels) -> _Ends:
         own = kernels_wheel(context, cell, _chosen(context, compiled[cell.cuda, ()], own=True))
     else:
         here = compiled[cell.cuda, cell.axes]
-        libraries = [here[item.name] for item in context.objects if _is_library(item)]
+        # a library needs other libraries, as the host wheel does
+        fallbacks = (item for item in context.objects if item.role == "fallback" and item.kind == "library")
+        libraries = [here[item.name] for item in fallbacks]
         brought = provided(context, cell, host, libraries)
         wheel = finished_wheel(context, cell, host, list(here.values()), brought)
     report = audit(context, cell, wheel, own, brought)
     final = make_variant(context, cell, wheel, report) if cell.naming == "variant" else wheel
     tested = tests(context, cell, wheel, own) if context.test else ()
     return _Ends(final, report, own, tested)
-
-
-def _is_library(item: LoweredObject) -> bool:
-    """Return whether an object's kernels are a library, which needs other libraries as the host wheel does."""
-    return item.role == "fallback" and item.kind == "library"
 
 
 def _chosen(context: PlanContext, compiled: Mapping[str, ActionInput], *, own: bool) -> list[ActionInput]:

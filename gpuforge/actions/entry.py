@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -40,7 +39,7 @@ def perform(name: str, request: Path, result: Path) -> int:
 
 def reported(work: Callable[[], Mapping[str, Any] | None], result: Path | None) -> int:
     """Do some work, write its `StepResult`, and return the exit status; see `perform`."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     error, status = None, 0
     counts: Mapping[str, Any] = {}
     notes: tuple[str, ...] = ()
@@ -89,10 +88,6 @@ def _together(problems: tuple[Diagnostic, ...]) -> Diagnostic:
     messages = "; ".join(each.message for each in problems)
     hints = "; ".join(dict.fromkeys(each.hint for each in problems if each.hint))
     return Diagnostic(messages, problems[0].place, hints)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

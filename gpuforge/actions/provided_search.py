@@ -163,7 +163,9 @@ class Search:
     def _follow(self, wheel: IndexWheel, role: str, sonames: list[str]) -> Iterator[str]:
         """Record a release with all of its libraries that are loaded; yield further packages to look at."""
         contents = self._index.contents(wheel)
-        requires = _projects(contents.requires, self._environment)
+        lines = map(Requirement, contents.requires)
+        always = (line for line in lines if metadata.holds(line.marker, self._environment))
+        requires: set[str] = {canonicalize_name(line.name) for line in always}
         release = Release(wheel.package, wheel.version)
         loaded: dict[str, Shared] = {}
         queue = list(sonames)
@@ -214,12 +216,6 @@ def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
             f"{wheel.version}, does not define {'it' if len(lost) == 1 else 'them'}",
             hint=f"require an older {wheel.package} in the project's dependencies, or change the call",
         )
-
-
-def _projects(requires: Iterable[str], environment: Mapping[str, str]) -> set[str]:
-    """Return the projects that are always required in an environment."""
-    found = (Requirement(line) for line in requires)
-    return {canonicalize_name(r.name) for r in found if metadata.holds(r.marker, environment)}
 
 
 class Pin(NamedTuple):

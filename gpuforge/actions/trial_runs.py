@@ -301,7 +301,8 @@ def tested(
             f"[test] command cannot be started: there is no program {words[0]}",
             hint="add the package that has it to [test] requires",
         ) from error
-    summary = pytest_summary(ran.lines) if _is_pytest(command) else ""
+    is_pytest = any(Path(word).name in {"pytest", "py.test"} for word in command[:4])
+    summary = pytest_summary(ran.lines) if is_pytest else ""
     if ran.status:
         shadowed = project is not None and (project / package.replace(".", "/")).is_dir()
         raise _failed(shown, ran, summary, package if shadowed else "")
@@ -347,10 +348,6 @@ def pytest_summary(lines: Sequence[str]) -> str:
         if _TIME.search(text) and (_COUNT.search(text) or text.startswith("no tests ran")):
             return text
     return ""
-
-
-def _is_pytest(command: Sequence[str]) -> bool:
-    return any(Path(word).name in {"pytest", "py.test"} for word in command[:4])
 
 
 class Ran(NamedTuple):

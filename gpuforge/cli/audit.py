@@ -254,7 +254,10 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
     )
     unused = _unused(report, options.accepted, base)
     if options.html:
-        _write_page(options.html, report)
+        from gpuforge import disk
+        from gpuforge.audit.report import html_page
+
+        disk.write_text(options.html, html_page.render(report))
     try:
         result(_pieces(report, options, unused, environ))
     except BrokenPipeError:  # the findings are the same
@@ -277,13 +280,6 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
         _write(options.write, report, base)
         return 0
     return int(report.worst() in at_least(options.fail_on))
-
-
-def _write_page(target: Path, report: Report) -> None:
-    from gpuforge import disk
-    from gpuforge.audit.report import html_page
-
-    disk.write_text(target, html_page.render(report))
 
 
 def _like(options: Options, watched: Watched | None, jobs: int) -> Report:

@@ -200,7 +200,8 @@ def prune(
     chosen = upkeep.to_prune(entries, unused_since=since, most=size, in_use=taken)
     # A build may use the entry now.
     removed = [each for each in chosen if dry_run or upkeep.discard(store, each)]
-    others = upkeep.aside(store) + (_old_logs(cache, since) if since is not None else [])
+    logs = (cache / "logs").glob("*.log") if since is not None else ()
+    others = [*upkeep.aside(store), *(path for path in logs if path.lstat().st_mtime < (since or 0))]
     freed = _size(removed) + sum(upkeep.disk_size(path) for path in others)
     if not dry_run:
         for path in others:
@@ -265,10 +266,6 @@ def _show_pruned(removed: Sequence[ListedEntry], also: str, *, freed: int, left:
     entries = count(len(removed), "entry", "entries") + (f" and {also}" if also else "")
     text = f"{verb} {entries}, {size_in_words(freed)}; {size_in_words(left)} of finished actions stay"
     console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _old_logs(cache: Path, since: float) -> list[Path]:
-    return [path for path in (cache / "logs").glob("*.log") if path.lstat().st_mtime < since]
 
 
 def _store(call: Call) -> FolderStore | None:

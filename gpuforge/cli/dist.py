@@ -153,18 +153,19 @@ def _read(file: Path) -> dict[str, Mapping[str, Any]]:
         return {}
     if not isinstance(wheels, dict):
         return {}
-    return {name: entry for name, entry in wheels.items() if "/" not in name and _is_sound(entry)}
-
-
-def _is_sound(entry: object) -> bool:
-    """Return whether an entry was written by gpuforge: a project may have brought the folder."""
-    return isinstance(entry, dict) and all(isinstance(value, str) for value in entry.values())
+    return {  # a project may have brought the folder
+        name: entry
+        for name, entry in wheels.items()
+        if "/" not in name and isinstance(entry, dict) and all(isinstance(v, str) for v in entry.values())
+    }
 
 
 def copy_wheels(
     plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path
 ) -> list[BuiltWheel]:
     """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return the copied wheels."""
+    from gpuforge.actions.trial_result import TrialResult
+
     disk.sweep(dist)
     keys = {step.action.id: step.key for step in steps}
     found = []
@@ -183,14 +184,8 @@ def copy_wheels(
                 continue
             (source,) = stored[0].glob("*.whl")
             report = json.loads(stored[1].read_bytes())
-            found.append((source, cell, report, [_trial(path) for path in stored[2:]]))
+            found.append((source, cell, report, [*map(TrialResult.read, stored[2:])]))
     return [put(source, dist, cell, report, tests) for source, cell, report, tests in found]
-
-
-def _trial(path: Path) -> TrialResult:
-    from gpuforge.actions.trial_result import TrialResult
-
-    return TrialResult.read(path)
 
 
 def put(

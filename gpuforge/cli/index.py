@@ -325,17 +325,16 @@ def _merged(
         if name in found:
             found[name] = replace(found[name], yanked=reason)
         else:
-            problems.append(Diagnostic(f"--yank {name}: the index has no such file", hint=_near(name, found)))
+            near = difflib.get_close_matches(name, found, n=1)
+            hint = (
+                f"did you mean {near[0]}?"
+                if near
+                else f"write FILE=REASON; {LISTING} lists the index's files"
+            )
+            problems.append(Diagnostic(f"--yank {name}: the index has no such file", hint=hint))
     if problems:
         raise UsageError.all_of(problems)
     return [found[name] for name in sorted(found)]
-
-
-def _near(name: str, files: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, files, n=1)
-    return (
-        f"did you mean {near[0]}?" if near else f"write FILE=REASON; {LISTING} in the index lists its files"
-    )
 
 
 def _read(site: Path) -> list[IndexedFile]:

@@ -329,18 +329,18 @@ def progress(
     else:
         plain = PlainProgress(screen, clock)
         over = threading.Event()
-        beat = threading.Thread(target=_beat, args=(plain, over), daemon=True)
+
+        def watch() -> None:
+            while not over.wait(_QUIET / 4):
+                plain.beat()
+
+        beat = threading.Thread(target=watch, daemon=True)
         beat.start()
         try:
             yield plain
         finally:
             over.set()
             beat.join()
-
-
-def _beat(plain: PlainProgress, over: threading.Event) -> None:
-    while not over.wait(_QUIET / 4):
-        plain.beat()
 
 
 class PlainProgress(_Display):

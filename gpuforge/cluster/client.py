@@ -122,9 +122,7 @@ class RemoteWorkers:
             for stop in self._stops.values():
                 stop.set()
 
-    def kill(self) -> None:
-        """Give up the running jobs, as `cancel`: it waits for no worker."""
-        self.cancel()
+    kill = cancel  # which waits for no worker
 
     def stop(self, action: str) -> None:
         """Give up an action; the worker that does it stops it by force after a grace time."""

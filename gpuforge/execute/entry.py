@@ -73,7 +73,10 @@ def from_json(text: str) -> StoreEntry:
             for path, (size, sha, *kind) in data["files"].items()
         ]
         links = [StoredFile(path, len(target), "", target) for path, target in data["links"].items()]
-        _check_names([*data["outputs"], *data["files"], *data["links"], *data["links"].values()])
+        names = [*data["outputs"], *data["files"], *data["links"], *data["links"].values()]
+        if any(b"\0" in os.fsencode(name) for name in names):
+            msg = "a name has a NUL character"
+            raise ValueError(msg)
         return StoreEntry(
             action=str(data["action"]),
             seconds=float(data["seconds"]),
@@ -119,13 +122,6 @@ def alias_from_bytes(key: str, data: bytes) -> str:
         msg = "it is another name of something that is not an entry"
         raise ValueError(msg)
     return found[1].decode()
-
-
-def _check_names(names: list[str]) -> None:
-    """Raise ValueError or TypeError for text that cannot be a file name."""
-    if any(b"\0" in os.fsencode(name) for name in names):
-        msg = "a name has a NUL character"
-        raise ValueError(msg)
 
 
 MOST_BYTES = 64 * 10**9  # of an action's outputs; a CUDA toolkit has 8 GB

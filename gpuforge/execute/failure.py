@@ -43,18 +43,13 @@ def of_status(
         )
     if status < 0:
         return Diagnostic(f"{name} was ended by {_signal(-status)}", hint="its log shows how far it came")
-    advised = _advised(action, [*causes, *lines])
+    texts = [*causes, *lines]
+    fitting = (a.hint for a in action.advice if any(re.search(a.pattern, line) for line in texts))
+    advised = next(fitting, "")
     if reported is None:
         hint = advised or "its log shows the command and its output"
         return Diagnostic(f"{name} failed with exit status {status}", hint=hint)
     return reported._replace(hint=advised or reported.hint)
-
-
-def _advised(action: Action, lines: Sequence[str]) -> str:
-    """Return the hint of the first advice that matches a line; "" if none does."""
-    return next(
-        (each.hint for each in action.advice if any(re.search(each.pattern, line) for line in lines)), ""
-    )
 
 
 def _is_full(place: Path) -> bool:
@@ -69,14 +64,6 @@ def _signal(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def of_missing(name: str, outputs: Sequence[str]) -> Diagnostic:
-    """Return the message for a command that succeeded but left outputs out."""
-    what = " and ".join(outputs)
-    return Diagnostic(
-        f"{name} ended without an error but did not make {what}", hint="its log shows what it did instead"
-    )
 
 
 def _first(error: shutil.Error) -> OSError:

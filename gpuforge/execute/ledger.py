@@ -47,7 +47,9 @@ class Ledger:
         with locks.wait(self.path.with_name(f"{self.path.name}.lock")):
             stream = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                if _torn(stream):  # a writer died in the middle of a line, which must not spoil this one
+                size = os.fstat(stream).st_size
+                # a writer died in the middle of a line, which must not spoil this one
+                if size > 0 and os.pread(stream, 1, size - 1) != b"\n":
                     line = b"\n" + line
                 _write_whole(stream, line)
                 os.fsync(stream)
@@ -90,11 +92,6 @@ class Ledger:
         self._newest[entry.project, entry.id] = entry
         if entry.memory:
             self._memory[entry.project, entry.id.rpartition("/")[2]] = entry.memory
-
-
-def _torn(stream: int) -> bool:
-    size = os.fstat(stream).st_size
-    return size > 0 and os.pread(stream, 1, size - 1) != b"\n"
 
 
 def _write_whole(stream: int, line: bytes) -> None:

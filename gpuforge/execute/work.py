@@ -269,7 +269,10 @@ def _judge(action: Action, end: Exit, out: Path, log: Path, reported: Diagnostic
         causes = action_log.errors(log)
         return failure.of_status(action, end.status, tail, (out, log.parent), causes, reported)
     missing = [name for name in action.outputs if not os.path.lexists(out / name)]
-    return failure.of_missing(action.id, missing) if missing else None
+    if not missing:
+        return None
+    what = f"{action.id} ended without an error but did not make {' and '.join(missing)}"
+    return Diagnostic(what, hint="its log shows what it did instead")
 
 
 def _changed(work: Work) -> Diagnostic | None:

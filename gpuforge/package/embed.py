@@ -344,12 +344,10 @@ def _closure(needed: Collection[str]) -> set[str]:
         above = name.split(".")[:-1]
         todo += [".".join(above[:length]) for length in range(len(above) + 1)]
         todo += [
-            each for each, at_top in module.imports if at_top or each in needed or not _is_optional(each)
+            each
+            for each, at_top in module.imports
+            if at_top or each in needed or not any(f"{each}.".startswith(f"{part}.") for part in OPTIONAL)
         ]
         programs = {modules[name].parent / file for file in module.files}
         todo += [each for each, path in modules.items() if path in programs]
     return found
-
-
-def _is_optional(module: str) -> bool:
-    return any(module == part or module.startswith(f"{part}.") for part in OPTIONAL)

@@ -73,7 +73,11 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         log("no ELF file for the host in it: platform tag and files stay as they are")
         return Repaired(name, ())
     linked = _linked(before, linking)
-    _check_before(before, linked, linking, log)
+    check_without_nvhpc(before, linking.exclude)
+    if linking.linkage == "static":
+        check_self_contained(linked, linking.linkage)
+    if linking.linkage == "bundle":
+        check_graftable(linked, log)
     _lead_to_own(tree, before, log)
     brought = {soname for found in _brought(before, linking.build.carried).values() for soname in found}
     excludes = _excludes(linked, linking, brought)
@@ -135,14 +139,6 @@ def _tell(
     for soname, reason in sorted(out.items()):
         log(f"left out {soname}: {reason}")
     log(f"platform {name.platform}: the oldest systems that have all symbols in use")
-
-
-def _check_before(files: Files, linked: Linked, linking: Linking, log: Log) -> None:
-    check_without_nvhpc(files, linking.exclude)
-    if linking.linkage == "static":
-        check_self_contained(linked, linking.linkage)
-    if linking.linkage == "bundle":
-        check_graftable(linked, log)
 
 
 def _excludes(linked: Linked, linking: Linking, brought: Set[str]) -> list[str]:

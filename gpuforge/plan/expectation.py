@@ -51,10 +51,6 @@ def _split(manifest: Manifest) -> Expectation:
     return replace(part(None), kernels_wheels=found)
 
 
-def _has_targets(manifest: Manifest, item: Object) -> bool:
-    return item.role == "fallback" and compiles_for(manifest.toolchain_of(item).compiler) == "targets"
-
-
 def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:
     table = manifest.cuda.versions[key] if key is not None else None
     without = not manifest.cuda.versions  # a package without CUDA
@@ -67,7 +63,11 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),
         source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
         library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.form == "library"),
-        targets={o.name: packaged_images(manifest, o) for o in objects if _has_targets(manifest, o)},
+        targets={
+            o.name: packaged_images(manifest, o)
+            for o in objects
+            if o.role == "fallback" and compiles_for(manifest.toolchain_of(o).compiler) == "targets"
+        },
         linkage=manifest.cuda.linkage,
         no_code=without or (table is not None and not table.archs),
         exact=(without or table is not None) and manifest.cuda.linkage != "static",

@@ -70,15 +70,6 @@ def call(toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[st
     return made
 
 
-def _module_call(
-    toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[str], toolkit: str
-) -> CompilerCall | None:
-    """Return how a toolchain compiles its part of a set of modules: each file by itself, or a library for the CPU."""
-    flags = (*toolchain.flags, *item.flags)
-    module = registry.toolchain(toolchain.compiler).module
-    return module(flags, toolkit) if module else call(toolchain, item, sources)
-
-
 def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, toolkit: str) -> UserToolchain:
     toolchain = item.toolchains[name]
     place = file.place("objects", item.number, "toolchains", index)
@@ -92,7 +83,10 @@ def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, too
                 hint=f"add one that ends with {' or '.join(suffixes)}, or remove the toolchain",
                 place=place,
             )
-        made = _module_call(toolchain, item, own, toolkit)
+        # each file by itself, or a library for the CPU
+        module = registry.toolchain(toolchain.compiler).module
+        flags = (*toolchain.flags, *item.flags)
+        made = module(flags, toolkit) if module else call(toolchain, item, own)
     else:
         made = call(toolchain, item, own)
     if made is None:

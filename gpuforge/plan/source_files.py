@@ -294,8 +294,8 @@ def _lower_object(file: ManifestFile, number: int, contents: Contents) -> Lowere
         abi=abi_identity(file, number, contents),
         abi_packages=abi_packages_of(file.manifest, number),
         stands_in_for=item.stands_in_for or "",
-        fallbacks=fallbacks_of(manifest, item),
-        cpu=cpu_of(manifest, item),
+        fallbacks=_stand_ins(manifest, item, item.form),
+        cpu=next(iter(_stand_ins(manifest, item, "library")), "") if item.kind == "module" else "",
         in_kernels_wheel=kernels_wheels.in_kernels_wheel(manifest, item),
     )
 
@@ -318,16 +318,6 @@ def abi_packages_of(manifest: Manifest, number: int) -> dict[str, str]:
     """Return the installed packages whose version is part of an object's ABI, each with the part that counts."""
     about = manifest.objects[_owner(manifest, number)].abi
     return dict(about.packages) if about else {}
-
-
-def fallbacks_of(manifest: Manifest, item: Object) -> tuple[str, ...]:
-    """Return the names of the fallbacks that stand in for an object and are of its kind, in the manifest's order."""
-    return _stand_ins(manifest, item, item.form)
-
-
-def cpu_of(manifest: Manifest, item: Object) -> str:
-    """Return the name of the library that does the work of a set of modules on the CPU, or ""."""
-    return next(iter(_stand_ins(manifest, item, "library")), "") if item.kind == "module" else ""
 
 
 def _stand_ins(manifest: Manifest, item: Object, kind: str) -> tuple[str, ...]:

@@ -339,9 +339,11 @@ def _wrong_pair(
     axis = next((name for name, _ in point.values if name in written), None)
     found = " or ".join(map(str, sorted(majors)))
     message = f"the wheels of {text} on PyPI are for CUDA {found}, and [cuda.{cell.cuda}] is {cell.toolkit}"
-    major, newest_release = _major(cell), _newest_release(text, cell)
+    major, name = _major(cell), Requirement(text).name
+    version = newest(name, major)
+    newest_release = f" ({name} {version} is the newest known)" if version else ""
     remove = f"or remove [cuda.{cell.cuda}]"
-    own_index = _TORCH_INDEX if Requirement(text).name == "torch" else ""
+    own_index = _TORCH_INDEX if name == "torch" else ""
     if axis is None:
         hint = f"require a release for CUDA {major}{newest_release}, {remove}"
         return Diagnostic(message, file.place(*at), hint + own_index)
@@ -353,12 +355,6 @@ def _wrong_pair(
     return Diagnostic(
         message, file.place("cuda", cell.cuda, *(("axes", axis) if axis in own else ())), hint + own_index
     )
-
-
-def _newest_release(text: str, cell: Cell) -> str:
-    name = Requirement(text).name
-    version = newest(name, _major(cell))
-    return f" ({name} {version} is the newest known)" if version else ""
 
 
 def _fitting(file: ManifestFile, cell: Cell, axis: str, at: tuple[str, str, int]) -> list[str]:

@@ -365,8 +365,8 @@ def test_a_compiler_of_a_package_with_an_extra_has_the_version_of_the_lock(tmp_p
     lock = tmp_path / "lock.json"
     wheels = {"numpy-2.0-py3-none-any.whl": "00", "my_compiler-1.2-py3-none-any.whl": "11"}
     value_file.write(LockedWheels(("My.Compiler[gpu]>=1",), wheels), lock)
-    made_by = kernel_index.made_by(CompiledBy("mine"), "My.Compiler[gpu]", lock)
-    assert made_by == CompiledBy("mine", "1.2")
+    step = kernel_index.IndexingStep(sources=tmp_path, lock=lock, requires="My.Compiler[gpu]")
+    assert step.named(CompiledBy("mine")) == CompiledBy("mine", "1.2")
 
 
 KERNELS = (

@@ -332,11 +332,6 @@ def conflicts(parts: Sequence[LibraryGroup], library: Path, env: Mapping[str, st
     ]
 
 
-def kinds_of(names: Sequence[str]) -> set[str]:
-    """Return the kinds of the runtimes with these SONAMEs."""
-    return {kind for name in names for kind in [_kind(name)] if kind}
-
-
 def _runtimes(part: LibraryGroup, searched: set[str], env: Mapping[str, str]) -> Iterator[Runtime]:
     """Yield the runtimes that a part loads. Files are searched only for those of the kinds `searched`."""
     for library in graph(part.libraries, env):
@@ -346,7 +341,8 @@ def _runtimes(part: LibraryGroup, searched: set[str], env: Mapping[str, str]) ->
             continue
         if _OPENMP in searched and _exports(library.path, _OPENMP_ENTRIES):
             yield Runtime(_OPENMP, library.soname, library.path, part)
-        if _CUDART in searched and not _of_nvidia(library, part) and _holds_cudart(library.path):
+        of_nvidia = _stem(library.name) in NVIDIAS or part.owner.startswith(PROJECTS)
+        if _CUDART in searched and not of_nvidia and _holds_cudart(library.path):
             yield Runtime(_CUDART, "", library.path, part)
 
 
@@ -373,10 +369,6 @@ def _two_copies(old: Runtime, new: Runtime) -> bool:
     if old.image != new.image:
         return True
     return FAMILIES.get(_stem(new.image)) in ONE_RELEASE and old.path.read_bytes() != new.path.read_bytes()
-
-
-def _of_nvidia(library: Loaded, part: LibraryGroup) -> bool:
-    return _stem(library.name) in NVIDIAS or part.owner.startswith(PROJECTS)
 
 
 def _exports(path: Path, symbols: Sequence[str]) -> bool:
@@ -468,7 +460,7 @@ def _remedy(conflict: Conflict, recipe: Recipe) -> str:
     others = [
         other.name
         for other in recipe.toolchains
-        if not other.by_command and there.kind not in kinds_of(other.runtimes)
+        if not other.by_command and there.kind not in map(_kind, other.runtimes)
     ]
     if others:
         return f"--toolchain {others[0]} makes one without it{_drop(of)}"

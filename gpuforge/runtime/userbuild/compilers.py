@@ -132,7 +132,9 @@ def _candidates(toolchain: UserToolchain, env: Mapping[str, str], path: str) -> 
         program = shutil.which(os.path.expanduser(path), path=env.get("PATH"))
         yield Path(program or path).absolute()
         return
-    places = [place for pattern in _places(toolchain, env) for place in _newest_first(glob.glob(pattern))]
+    places: list[str] = []
+    for pattern in _places(toolchain, env):
+        places += sorted(glob.glob(pattern), key=numbers, reverse=True)  # the newest first
     seen: set[Path] = set()
     for folders in ([folder for folder in env.get("PATH", "").split(os.pathsep) if folder], places):
         for found in _programs(re.compile(toolchain.programs), folders):
@@ -205,10 +207,6 @@ def _ask(program: Path, arguments: Sequence[str], env: Mapping[str, str]) -> tup
         first = next(iter(output.strip().splitlines()), "")[:300]
         return "", f"{arguments[0]} ended with exit status {ended.status}" + (f": {first}" if first else "")
     return output, ""
-
-
-def _newest_first(folders: Sequence[str]) -> list[str]:
-    return sorted(folders, key=numbers, reverse=True)
 
 
 def numbers(text: str) -> tuple[int, ...]:
