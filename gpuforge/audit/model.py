@@ -12,6 +12,7 @@ from gpuforge.audit import layout
 from gpuforge.audit.embedded import KernelSet, KernelsWheels, SourceSet, Unusable
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
+from gpuforge.binary.pe import PeFile
 from gpuforge.cuda import sonames
 from gpuforge.wheel import filename
 from gpuforge.wheel.checks import Refusal
@@ -164,6 +165,9 @@ class WheelFacts(NamedTuple):
     cuda_release: str = ""  # from its version.py: "13.2" for torch
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
+    pe: tuple[PeFile, ...] = ()  # of a wheel for Windows
+    # its Python files that add a folder of DLLs, or load DLLs by themselves
+    dll_code: Mapping[str, Literal["adds", "loads"]] = MappingProxyType({})
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
     kernels: tuple[KernelSet, ...] = ()
     sources: tuple[SourceSet, ...] = ()
@@ -268,8 +272,14 @@ def project_of(label: str) -> str:
     return filename.project(name) or canonicalize_name(name)
 
 
+# its names of processors, in platform tags
+_OF_WINDOWS = {"win32": "i686", "win_amd64": "x86_64", "win_arm64": "aarch64"}
+
+
 def machine_of(tags: Iterable[Tag], objects: Iterable[ElfObject]) -> str:
     """Return the processor that a wheel is for, by its tags or else by its objects; "" for any."""
+    tags = tuple(tags)
     tagged = {name for tag in tags for name in MACHINES.values() if tag.platform.endswith(f"_{name}")}
+    tagged |= {_OF_WINDOWS[tag.platform] for tag in tags if tag.platform in _OF_WINDOWS}
     machines = tagged or {MACHINES.get(o.machine, "") for o in objects if o.links}
     return machines.pop() if len(machines) == 1 else ""

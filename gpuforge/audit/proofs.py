@@ -10,7 +10,7 @@ from typing import NamedTuple
 from packaging import tags
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from gpuforge.audit import bindings, policy, version_clauses
+from gpuforge.audit import bindings, dlls, policy, version_clauses
 from gpuforge.audit.against import Against
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.embedded import KernelSet, SourceSet
@@ -344,6 +344,7 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         f"what these files open was not followed to a name: {_files(opened.unfollowed)}"
         * bool(opened.unfollowed),
         _hidden(wheel),
+        f"what DLLs open was not read: {_files([file.file for file in wheel.pe])}" * bool(wheel.pe),
     ]
     if found := "; ".join(filter(None, reasons)):
         yield Withheld(
@@ -379,10 +380,15 @@ def _copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[s
     yield from (name for name in opened if sonames.bare(name) in others and not against.other_versions(name))
 
 
+def _windows(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
+    yield from map(Withheld, dlls.unproved(graph, wheel))
+
+
 _PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], _Proving]], ...] = (
     ("providers", _providers),
     ("GPU code", _device),
     ("platform", _platform),
+    ("platform", _windows),
     ("requirements", _requirements),
     ("host-only", _roles),
     ("kernel sets", _kernel_sets),
@@ -412,7 +418,7 @@ def fits_beside(
     available = [*unread, *(Release(each.project, each.version) for each in wheels)]
     if (
         beside
-        and all(each.complete for each in wheels)
+        and all(each.complete and not each.pe for each in wheels)
         and all(finding.severity == "info" for finding in findings)
         and (not python or _runs_on(wheel, python))
         and all(can_coexist(wheel, other) for other in beside)

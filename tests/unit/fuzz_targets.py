@@ -22,11 +22,12 @@ from audit_samples import elf, fatbin, image, wheel
 from document_samples import INDEX
 from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_12_4
 from object_samples import archive, relocatable
+from pe_samples import dll
 
 from gpuforge.audit import audit
 from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.read import contents, openings
-from gpuforge.binary import ar, kernels
+from gpuforge.binary import ar, kernels, pe
 from gpuforge.binary import fatbin as fatbins
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.header import read_header
@@ -284,6 +285,13 @@ TARGETS = {
     "fatbin": Target(
         _containers,
         (fatbin("sm_80", "sm_90a", "compute_90:8.7"), _LZ4, fatbin("sm_80") + bytes(8)),
+        _fields,
+    ),
+    "pe": Target(
+        _reading(
+            lambda data: pe.read(Window.of(data), "a.dll"), lambda data: list(pe.tables(Window.of(data)))
+        ),
+        (dll("a.dll", delayed=["b.dll"]), dll("a.dll", delayed=["b.dll"], machine="win32", by_address=True)),
         _fields,
     ),
     "contents": Target(_reading(_contents), _PACKED, _fields),

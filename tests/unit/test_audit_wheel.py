@@ -315,7 +315,7 @@ def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:
         (("py3-none-any",), (183, 183), "aarch64"),
         (("py3-none-any",), (62, 183), ""),
         (("py3-none-any",), (62, 247), ""),
-        (("py3-none-win_amd64",), (), ""),
+        (("py3-none-win_amd64",), (), "x86_64"),
         ((), (), ""),
     ],
 )

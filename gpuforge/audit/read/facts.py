@@ -11,6 +11,7 @@ from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, Contents, WheelFacts, machine_of
 from gpuforge.audit.read import build_files, contents, embedded, loading_code
 from gpuforge.audit.read.framework_imports import framework_imports, imported_first
+from gpuforge.audit.read.scan_pe import dll_code
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
@@ -30,10 +31,7 @@ _MOST = 200  # members of a kind of refusal that are named
 
 
 def facts(wheel: OpenWheel) -> WheelFacts:
-    """Return the facts of an open wheel. Raises MalformedError for a broken archive, or one that is not a wheel.
-
-    Everything else is read while threads read the binaries.
-    """
+    """Return the facts of an open wheel, whose binaries threads read meanwhile. Raises MalformedError if it is none."""
     source, archive, info = wheel.source, wheel.archive, _dist_info(wheel)
     project, version, tags = source.claims if source.form in ARCHIVES else _claims(info)
     code, others, refusals = loading_code.PythonCode(archive), _others(wheel), _refusals(wheel, info)
@@ -62,6 +60,8 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         cuda_release=loading_code.cuda_release(code),
         record=info.record,
         objects=objects,
+        pe=tuple(s.pe for s in scanned if s.pe),
+        dll_code=dll_code(archive, scanned),
         device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
         kernels=tuple(embedded.kernel_sets(archive)),
         sources=tuple(embedded.source_sets(archive)),
@@ -108,6 +108,7 @@ def _contents(wheel: OpenWheel, reader: contents.Reader, scanned: Sequence[Scann
             reader.add(each.file, None)
         elif not (
             each.object
+            or each.pe
             or each.problem
             or (each.containers and not each.is_archive)
             or each.file.endswith(".vmfb")

@@ -9,6 +9,7 @@ from gpuforge.binary.elf.reader import front, outline, read
 from gpuforge.binary.elf.symbols import Patterns, TextMarker
 from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.fatbin import outside, placed
+from gpuforge.binary.pe import PeFile
 from gpuforge.binary.window import MissedError, Window, find
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
@@ -32,6 +33,7 @@ class Scanned(NamedTuple):
     hidden: bool = False  # it has PTX that is in no constant, so that it is not in `containers`
     is_archive: bool = False  # of `ar`
     corrupt: bool = False  # it could not even be unpacked
+    pe: PeFile | None = None
 
 
 def binaries(archive: Archive) -> list[Member]:

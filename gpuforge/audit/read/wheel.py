@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from gpuforge.audit.elf_patterns import WheelPatterns
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import Scanned, binaries, scan
+from gpuforge.audit.read.scan_pe import dlls, scan_pe
 from gpuforge.errors import MalformedError, MissingError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -130,10 +131,16 @@ class OpenWheel(NamedTuple):
 def opened(source: Input, patterns: WheelPatterns, jobs: int, stack: ExitStack) -> OpenWheel:
     """Open an input, in whose binaries names are looked for; `stack` closes it and ends the threads, `jobs` at most."""
     archive = stack.enter_context(source.open())
-    members = [] if source.remote and source.remote.outline else binaries(archive)
+    outline = bool(source.remote and source.remote.outline)
     claims = source.claims
+    tagged = any(tag.platform.startswith("win") for tag in claims.tags)
+    windows = [] if outline or (claims.tags and not tagged) else dlls(archive, named=not tagged)
+    members = [] if outline else binaries(archive) + windows
+    names = {member.name for member in windows}
 
     def scan_member(member: Member) -> Scanned:
+        if member.name in names:
+            return scan_pe(archive, member)
         return scan(archive, member, source.label, patterns.of(claims, member.name))
 
     threads = started(scan_member, members, attrgetter("size"), jobs)

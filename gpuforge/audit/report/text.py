@@ -150,6 +150,7 @@ def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
 def _size(facts: WheelFacts) -> str:
     parts = [f"{facts.size / 1e6:.1f} MB" if facts.size >= 1e6 else f"{facts.size / 1e3:.1f} kB"]
     parts += [f"{len(facts.objects)} ELF file{'s' * (len(facts.objects) != 1)}"] if facts.objects else []
+    parts += [f"{len(facts.pe)} PE file{'s' * (len(facts.pe) != 1)}"] if facts.pe else []
     parts += [f"GPU code in {len(facts.device)}"] if facts.device else []
     return ", ".join(parts)
 

@@ -15,6 +15,7 @@ from gpuforge.audit.rules import (
     roles,
     runtimes,
     search_paths,
+    windows,
 )
 from gpuforge.audit.rules.rule import Rule
 
@@ -31,7 +32,7 @@ _MODULES = (
         platform_tags,
         elf_flags,
     ),
-    *(roles, embedded_sets, metadata, files),
+    *(roles, embedded_sets, metadata, files, windows),
 )
 _FOUND = {each.code: each for module in _MODULES for each in vars(module).values() if isinstance(each, Rule)}
 RULES: tuple[Rule, ...] = tuple(_FOUND[code] for code in sorted(_FOUND))

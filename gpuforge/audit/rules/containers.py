@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gpuforge.audit.dlls import is_of_nvidia
 from gpuforge.audit.findings import Facts, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
@@ -45,6 +46,8 @@ def is_own(file: str) -> bool:
 def _is_own(file: str) -> bool:
     if file.endswith(".vmfb"):
         return False
+    if file.lower().endswith(".dll"):
+        return not is_of_nvidia(file)
     if not (".so" in file or file.endswith(".a")):
         return True  # a cubin, a fatbin, PTX
     name = sonames.plain_name(file)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from rule_cases import device, plain, platform, processes, providers
+from rule_cases import device, plain, platform, processes, providers, windows
 
-CASES = {**plain.CASES, **device.CASES, **platform.CASES, **processes.CASES, **providers.CASES}
+CASES = {
+    **plain.CASES,
+    **device.CASES,
+    **platform.CASES,
+    **processes.CASES,
+    **providers.CASES,
+    **windows.CASES,
+}

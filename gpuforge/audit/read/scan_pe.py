@@ -1,0 +1,99 @@
+"""Read one DLL, module or program of Windows in a wheel: the DLLs that it imports, and its GPU code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Literal
+
+from gpuforge.audit.read.scan import Scanned
+from gpuforge.binary import fatbin, pe
+from gpuforge.binary.window import MissedError, Window
+from gpuforge.errors import CorruptError, MalformedError
+from gpuforge.wheel.archive import Archive, Member
+
+_HEAD = 1 << 16  # bytes that are kept of any file
+_MORE = 1 << 20  # bytes that are kept behind the first that was missed
+_PASSES = 4
+
+
+def dlls(archive: Archive, *, named: bool) -> list[Member]:
+    """Return the members that begin as programs of Windows do; with `named` only those with a DLL's name."""
+    members = (m for m in archive.members if m.packed)
+    if named:
+        members = (m for m in members if m.name.lower().endswith((".dll", ".pyd")))
+    return [m for m in members if _head(archive, m) == pe.MAGIC]
+
+
+def _head(archive: Archive, member: Member) -> bytes:
+    try:
+        return archive.head(member, 2)
+    except MalformedError:  # the readers of other files report it
+        return b""
+
+
+def scan_pe(archive: Archive, member: Member) -> Scanned:
+    """Read one file; damage inside it becomes its `problem`."""
+    try:
+        return _scan(archive, member)
+    except MalformedError as error:
+        corrupt = isinstance(error, CorruptError)
+        return Scanned(member.name, problem=error.diagnostics[0].message, corrupt=corrupt)
+
+
+def _scan(archive: Archive, member: Member) -> Scanned:
+    scanner = fatbin.Scanner(member.size, wheel=archive.budget)
+    window = Window(member.size, budget=archive.budget)
+    wanted = [(0, min(member.size, _HEAD))]
+    for attempt in range(_PASSES):
+        offset = 0
+        for chunk in archive.chunks(member):
+            if not attempt:
+                scanner.feed(offset, chunk)
+            for start, stop in wanted:
+                window.keep(offset, chunk, start, stop)
+            if not attempt and not offset:
+                wanted += _tables(window)
+                for start, stop in wanted[1:]:
+                    window.keep(offset, chunk, start, stop)
+            offset += len(chunk)
+        try:
+            found = pe.read(window, member.name)
+            break
+        except MissedError as missed:
+            wanted = [(missed.start, min(member.size, missed.stop + _MORE))]
+    else:
+        raise MalformedError.of("its tables are too far from each other")
+    scanner.finish()
+    if found is None:
+        return Scanned(member.name, containers=tuple(scanner.containers), hidden=bool(scanner.texts))
+    containers = tuple(fatbin.placed(scanner.containers, found.sections))
+    return Scanned(member.name, pe=found, containers=containers, hidden=bool(scanner.texts))
+
+
+def _tables(window: Window) -> list[tuple[int, int]]:
+    try:
+        return list(pe.tables(window))
+    except (MalformedError, MissedError):  # `pe.read` reports it, or reads on
+        return []
+
+
+# Code that adds a folder to those in which Windows looks for DLLs, or that loads DLLs by itself
+_ADDS = b"add_dll_directory"
+_LOADS = re.compile(rb"\b(?:WinDLL|CDLL|LoadLibrary\w*|load_nvidia_dynamic_lib)\(")
+_LARGEST = 1 << 20  # bytes; larger Python files are data
+
+
+def dll_code(archive: Archive, scanned: Iterable[Scanned]) -> dict[str, Literal["adds", "loads"]]:
+    """Return the Python files of a wheel for Windows that add folders of DLLs, and those that only load DLLs."""
+    found: dict[str, Literal["adds", "loads"]] = {}
+    for member in archive.members if any(s.pe for s in scanned) else ():
+        if member.name.endswith(".py") and member.packed and member.size <= _LARGEST:
+            with suppress(MalformedError):  # the reader of Python code reports it
+                data = archive.data(member)
+                if _ADDS in data:
+                    found[member.name] = "adds"
+                elif _LOADS.search(data):
+                    found[member.name] = "loads"
+    return found
