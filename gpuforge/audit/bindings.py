@@ -174,6 +174,10 @@ def refused(wheel: WheelFacts) -> Iterator[str]:
     for level in sorted({o.isa for o in wheel.linked} - {""}):
         names = [o.name for o in wheel.linked if o.isa == level]
         yield f"glibc refuses {_short(names)} on processors below {level}"
+    for level in sorted({o.isa_used for o in wheel.linked if o.isa_used != o.isa} - {""}):
+        names = [o.name for o in wheel.linked if o.isa_used == level]
+        has = "has" if len(names) == 1 else "have"
+        yield f"{_short(names)} {has} code for {level}, by GNU properties"
     for found in wheel.linked:
         if not found.has_known_abi:
             yield f"glibc refuses {found.name}, which is for {found.processor}"

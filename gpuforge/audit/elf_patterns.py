@@ -48,6 +48,7 @@ def patterns(at_hand: frozenset[str] = frozenset()) -> WheelPatterns:
         ),
         libraries=data["libraries"]["names"].encode(),
         release=(data["tool"]["part"].encode(), data["tool"]["release"].encode()),
+        numpy=(data["numpy"]["text"].encode(), data["numpy"]["two"].encode()),
         paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
         producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),
     )

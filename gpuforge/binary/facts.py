@@ -141,6 +141,9 @@ class ElfObject(NamedTuple):
     page: int = 0  # the alignment of its loaded segments in bytes, the smallest; 0 without one
     relro: bool = False  # it has a PT_GNU_RELRO segment
     isa: str = ""  # the level that its GNU property needs, "x86-64-v3"; "" for the baseline
+    isa_used: str = (
+        ""  # the highest level of its instructions by that property; "" for the baseline, or without one
+    )
     system: str = ""  # that its ABI note demands: "Linux 4.11.0"
     build_id: str = ""
     comment: tuple[str, ...] = ()
@@ -150,6 +153,7 @@ class ElfObject(NamedTuple):
     # libraries that are named in its constants: "libcudnn.so.9", "libcublas.so", "libcublas.so.%d"
     mentions: frozenset[str] = frozenset()
     release: str = ""  # of a program that is a tool of the CUDA toolkit: "12.8"
+    numpy: int = 0  # the major of the NumPy whose C API it was compiled for: 1 or 2; 0 if it uses none
     # whether all its constants were searched for names of libraries and PTX texts; parts of large files are not
     all_searched: bool = True
     # by group, for the groups that the caller requested; None if they cannot be searched

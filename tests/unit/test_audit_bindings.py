@@ -220,6 +220,8 @@ ABI_NOTE = (
     (INIT.replace("ext", "other"), [], {}, "{} does not define PyInit_ext"),
     (INIT, [], {16: 2}, "{} can only be loaded as a program"),
     (INIT, ["-Wl,-z,x86-64-v3"], {}, "glibc refuses {} on processors below x86-64-v3"),
+    (INIT + '__asm__("vpaddd %ymm0, %ymm0, %ymm0");\n', ["-nostdlib", "-Wa,-mx86-used-note=yes"], {},
+     "{} has code for x86-64-v3, by GNU properties"),
     (INIT, [], {7: 9}, "glibc refuses {}, which is for x86_64 (OS ABI 9)"),
     (INIT + ABI_NOTE % "0,3,2,0", [], {}, ""),
     (INIT + ABI_NOTE % "0,99,0,0", [], {}, "{} demands Linux 99.0.0, and some releases of glibc ignore it elsewhere"),

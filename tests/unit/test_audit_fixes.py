@@ -287,6 +287,10 @@ FAULTS |= {
     "the driver is NEEDED, and not used": Fault(
         "GF206", lambda f: {"demo/ext.abi3.so": library(f / "ext.so", needed=[library(f / "libcuda.so.1")])}
     ),
+    "a module that needs libpython": Fault(
+        "GF201",
+        lambda f: {"demo/ext.abi3.so": library(f / "ext.so", needed=[library(f / "libpython3.9.so.1.0")])},
+    ),
     "debug information": Fault("GF508", _debug),
     "a wheel that is declared pure": Fault("GF706", _module, purelib=True),
     "declared pure and not pure": Fault(

@@ -25,6 +25,7 @@ from gpuforge.audit.rules.recognise import is_for_other_framework
 from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.binary.mangled import readable
+from gpuforge.cpython import CPython
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.carriers import carriers, frameworks
 from gpuforge.cuda.provided import PackageRelease, Shared
@@ -619,3 +620,27 @@ def import_undeclared(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             fix=f"Add {each.package} to Requires-Dist, or import it where it is used.",
             commands=commands.with_requirement(wheel, each.package),
         )
+
+
+_WITH_NUMPY_2 = CPython(3, 9)
+
+
+@rule(
+    "GF219",
+    "warning",
+    "modules are compiled for NumPy 1, and the requirement allows NumPy 2",
+    applies_to=PACKAGES,
+    what="Modules are compiled for NumPy 1, and the requirement allows NumPy 2.",
+    why="NumPy 2, which pip installs, has another C API: importing them fails, or prints a warning.",
+    fix="Build with numpy>=2 in build-system.requires, which makes modules for NumPy 1 and 2, or require numpy<2.",
+)
+def old_numpy(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
+    """Find modules with the headers of NumPy 1, in wheels for a Python that NumPy 2 has wheels for."""
+    pythons = [python for tag in wheel.file_tags if (python := CPython.of_tag(tag.interpreter))]
+    needs = [each for _, each in required_together(wheel) if each.name == "numpy" and not each.extra]
+    allowed = needs and all(version_clauses.allows(each.versions, _LATER) for each in needs)
+    at_hand = any(w.project == "numpy" and version_clauses.allows("<2", w.version) for w in graph.wheels)
+    if allowed and not at_hand and max(pythons, default=CPython(3, 0)) >= _WITH_NUMPY_2:
+        for found in (o for o in wheel.linked if o.numpy == 1):
+            command = commands.with_requirement(wheel, "numpy<2")
+            yield old_numpy.finding(wheel.name, Subject(file=found.file), commands=command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -173,7 +174,7 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
 def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
     """Return the finding of a library that nothing is known to provide."""
     severity: Severity = "warning"
-    family = ""
+    family, of_python = "", False
     imported = may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader))
     fails = _FAILS if imported else _PLUGIN_FAILS
     alternative = len(_versions(graph)[_family(edge)]) > 1
@@ -193,6 +194,9 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
             what = f"{_NOT_IN_WHEEL}, the {family} policies do not promise them, and no known package brings them."
             why = _ONE_OF if alternative else fails
             fix = "Graft them (auditwheel repair), link them statically, or document what users have to install."
+            if of_python := _LIBPYTHON.match(edge.needed) is not None and not edge.loader.is_program:
+                what = "Modules NEED libpython, and many Pythons have no such library: it is in the program."
+                fix = "Link modules without it (CMake: Python::Module instead of Python::Python)."
         case _:
             severity = "info"
             what, why = f"{_NOT_IN_WHEEL}, and gpuforge does not know which package has them.", _where(clue)
@@ -202,11 +206,15 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
         edge.loader.wheel,
         _subject(edge, detail=note),
         severity=severity,
-        cause=(clue.kind, clue.packages, clue.parent, family, imported, alternative),
+        cause=(clue.kind, clue.packages, clue.parent, family, imported, alternative, of_python),
         what=what,
         why=why,
         fix=fix,
+        commands=[shlex.join(["patchelf", "--remove-needed", edge.needed, edge.loader.file])] * of_python,
     )
+
+
+_LIBPYTHON = re.compile(r"libpython\d")
 
 
 @lru_cache(maxsize=1)

@@ -137,7 +137,7 @@ def lines(comment: bytes) -> tuple[str, ...]:
 
 _NT_GNU_BUILD_ID, _NT_GNU_ABI_TAG = 3, 1
 _SYSTEMS = {0: "Linux", 1: "Hurd", 2: "Solaris", 3: "FreeBSD"}
-_X86_ISA_1_NEEDED = 0xC0008002
+_X86_ISA_1_NEEDED, _X86_ISA_1_USED = 0xC0008002, 0xC0010002
 _LONGEST_NOTES, _LONGEST_PROPERTIES = 1 << 16, 1 << 12  # bytes of a segment
 
 
@@ -171,12 +171,14 @@ def _gnu_notes(file: ElfFile) -> Iterator[tuple[int, bytes]]:
             position = start + (size + 3) // 4 * 4
 
 
-def isa(file: ElfFile) -> str:
-    """Return "x86-64-v3" by GNU_PROPERTY_X86_ISA_1_NEEDED (x86-64 psABI, "Program Property"), "" for the baseline."""
+def isa(file: ElfFile, *, used: bool = False) -> str:
+    """Return "x86-64-v3" by GNU_PROPERTY_X86_ISA_1_NEEDED (x86-64 psABI, "Program Property"), "" for the baseline.
+
+    Or the highest level that is `used`, which assemblers write only if they were configured to.
+    """
     if file.header.machine != EM_X86_64:
         return ""
-    fields = layout("<II")
-    property_head = fields.pack(_X86_ISA_1_NEEDED, 4)
+    property_head = layout("<II").pack(_X86_ISA_1_USED if used else _X86_ISA_1_NEEDED, 4)
     for notes in _notes(file, _LONGEST_PROPERTIES):
         at = notes.find(property_head)
         if b"GNU\0" in notes[:at] and 0 <= at <= len(notes) - 12:

@@ -29,7 +29,7 @@ from gpuforge.binary.elf.header import (
     Header,
 )
 from gpuforge.binary.elf.symbols import MOST, Patterns
-from gpuforge.binary.facts import ElfObject
+from gpuforge.binary.facts import PYTHON_MODULE, ElfObject
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 
@@ -61,7 +61,7 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
 def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
     header, dynamic = elf.header, elf.dynamic
     markers = symbols.markers(elf, sought)
-    found = symbols.search_constants(elf, sought.libraries, sought.release)
+    found = symbols.search_constants(elf, sought.libraries, sought.release, sought.numpy)
     stack, tls = header.segment(PT_GNU_STACK), header.segment(PT_TLS)
     return ElfObject(
         wheel=wheel,
@@ -82,6 +82,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         page=header.page,
         relro=header.segment(PT_GNU_RELRO) is not None,
         isa=isa(elf),
+        isa_used=isa(elf, used=True),
         system=system(elf),
         build_id=build_id(elf),
         comment=elf.comment,
@@ -90,6 +91,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         producers=symbols.compilers(elf, sought, markers),
         mentions=found.libraries,
         release=found.release,
+        numpy=found.numpy if PYTHON_MODULE in markers else 0,
         all_searched=found.all_searched,
         symbols=symbols.names_of(elf, sought.symbols, markers),
         bindings=symbols.bindings(elf),

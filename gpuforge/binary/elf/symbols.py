@@ -74,6 +74,10 @@ class Patterns(NamedTuple):
     paths: tuple[tuple[bytes, bytes], ...] = ()  # a part of a path, and a regular expression for the path
     # a part of a text in constants of programs, and a regular expression for the release that it names
     release: tuple[bytes, bytes] = (b"", b"")
+    numpy: tuple[bytes, bytes] = (
+        b"",
+        b"",
+    )  # texts in each user of NumPy's C API, and in those compiled for NumPy 2
     producers: tuple[tuple[str, bytes], ...] = ()  # marker, and a regular expression for DW_AT_producer
 
 
@@ -389,20 +393,27 @@ class Constants(NamedTuple):
 
     libraries: frozenset[str] = frozenset()
     release: str = ""  # that the text of a program names
+    numpy: int = 0  # the major of NumPy whose C API is used; 0 for none
     texts: tuple[FatbinContainer, ...] = ()  # of PTX, and of cubins outside of fatbins
     all_searched: bool = True  # False if parts of them were not kept, as a second pass takes too long
 
 
-def search_constants(file: ElfFile, libraries: bytes, release: tuple[bytes, bytes] = (b"", b"")) -> Constants:
+def search_constants(
+    file: ElfFile,
+    libraries: bytes,
+    release: tuple[bytes, bytes] = (b"", b""),
+    numpy: tuple[bytes, bytes] = (b"", b""),
+) -> Constants:
     """Search for names that the pattern `libraries` matches, up to the NUL after them, for PTX texts and cubins.
 
-    In programs also for the text that names a release.
+    In programs also for the text that names a release, and for those of users of NumPy.
     """
     pattern = re.compile(libraries)
     part, named = release if file.interpreter else (b"", b"")
     found_release = ""
     names: set[bytes] = set()
     texts: list[FatbinContainer] = []
+    of_numpy: set[bytes] = set()
     complete = True
     for start, stop in _ranges(file):
         end = stop if file.window.has(start, stop) else min(stop, start + MOST)
@@ -418,9 +429,11 @@ def search_constants(file: ElfFile, libraries: bytes, release: tuple[bytes, byte
         for text in _strings_with(data, part) if part and not found_release else ():
             if match := re.search(named, text):
                 found_release = match[1].decode()
+        of_numpy |= {word for word in numpy if word and word in data}
         texts += ptx.embedded(data, file.window.budget, start)
         texts += cubin.embedded(data, start)
-    return Constants(frozenset(name.decode() for name in names), found_release, tuple(texts), complete)
+    major = (2 if numpy[1] in of_numpy else 1) if numpy[0] in of_numpy and complete else 0
+    return Constants(frozenset(name.decode() for name in names), found_release, major, tuple(texts), complete)
 
 
 def _ranges(file: ElfFile) -> Iterator[tuple[int, int]]:

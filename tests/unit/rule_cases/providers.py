@@ -29,6 +29,11 @@ def beside_hashed_openmp(*toolchains: str) -> dict[str, bytes]:
 
 CUDNN_PARTS = [f"libcudnn_{part}.so.9" for part in ("adv", "cnn", "graph", "ops")]
 
+OLD_NUMPY = (
+    b"numpy.core._multiarray_umath\0module compiled against ABI version 0x%x but this version of numpy\0"
+)
+NEW_NUMPY = b"numpy._core._multiarray_umath\0" + OLD_NUMPY
+
 SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 
 CASES = {
@@ -48,6 +53,17 @@ CASES = {
         "GF217", {"demo/__init__.py": b"from torch import nn\n", "demo/ext.so": elf()},
         {"demo/__init__.py": b"def f():\n    import torch\n", "demo/lazy.py": b"import torch\n"},
         requires=["torch; extra == 'all'"],
+    ),
+    "modules for NumPy 1": Case(
+        "GF219",
+        {"demo/ext.so": elf(strings=["PyInit_ext"], sections={".rodata": OLD_NUMPY})},
+        {"demo/ext.so": elf(strings=["PyInit_ext"], sections={".rodata": NEW_NUMPY})},
+        requires=["numpy>=1.19", "numpy>=2; extra == 'all'"],
+    ),
+    "a module that is linked with libpython": Case(
+        "GF201",
+        {"demo/ext.so": elf(strings=["PyInit_ext"], needed=["libpython3.11.so.1.0"])},
+        {"demo/ext.so": elf(strings=["PyInit_ext"])},
     ),
     "hashed OpenMP beside sources": Case("GF101", beside_hashed_openmp("host"), {RECIPE_FILE: None}),
     "hashed OpenMP of the fallback that the sources replace, and of another object": Case(
