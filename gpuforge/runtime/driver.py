@@ -31,7 +31,7 @@ _LOG_BYTES = 8192
 _MOST_DEVICES = 4096  # a driver that counts more is broken
 SECONDS = "GPUFORGE_DRIVER_TIMEOUT"  # how long a driver may take to start
 LONGEST_SECONDS = 1e8  # three years; a thread cannot wait for an infinite time
-DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
+DEFAULT_SECONDS = 60.0  # eight GPUs without a daemon take 20
 
 # The types of arguments in a `Table`: a capital letter is a pointer to what the small one is.
 _TYPES: dict[str, Any] = {
@@ -375,10 +375,12 @@ def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
 
 
 class Attempt:
-    """Runs a function in a separate thread, so that a library that hangs does not hang the program.
+    """Runs a function in a thread, so that a library that hangs hangs no program.
 
-    `record` is the state of an attempt as in `process`, which may be another's.
+    `record` is the state of an attempt as in `process`.
     """
+
+    lost = False  # one did not answer: others get a tenth of the time
 
     def __init__(
         self,
@@ -396,10 +398,12 @@ class Attempt:
             thread.start()
 
     def wait(self, seconds: float) -> Any:
-        """Return the function's result, or a Reason if it takes longer; a second call does not wait again."""
+        """Return the function's result, or a Reason if it takes longer; a second call does not wait."""
+        seconds = self.record.setdefault("seconds", seconds / (10 if self.lost else 1))
         self.record["thread"].join(0 if self.record["waited"] else seconds)
         self.record["waited"] = True
         if not self.record["outcome"]:
+            Attempt.lost = True
             facts = {"what": self._table.what, "seconds": f"{seconds:g}", "advice": self._table.advice}
             return Reason("no-answer", facts)
         return self.record["outcome"][0]
@@ -408,7 +412,7 @@ class Attempt:
         try:
             reach(self._files)
             found = function()
-        except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
+        except Exception as error:  # noqa: BLE001  nobody is above a thread
             facts = {"library": ", ".join(self._files), "what": self._table.what, "problem": str(error)}
             found = Reason("not-the-library", facts)
         self.record["outcome"].append(found)
@@ -417,7 +421,7 @@ class Attempt:
 def reach(files: Sequence[str]) -> None:
     """Read a byte of what the loader would open first, to wait here for a pipe or a dead mount.
 
-    The loader would wait for it with a lock that all imports and the end of the process need.
+    The loader would wait with a lock that imports need.
     """
     for folder in (os.environ.get("LD_LIBRARY_PATH") or "/").split(":"):
         for file in files:
@@ -426,7 +430,7 @@ def reach(files: Sequence[str]) -> None:
 
 
 def patience(env: Any) -> float:
-    """Return how many seconds a library may take to respond: GPUFORGE_DRIVER_TIMEOUT, else 60."""
+    """Return how many seconds a library may take: GPUFORGE_DRIVER_TIMEOUT, else 60."""
     try:
         seconds = float(env.get(SECONDS, ""))
     except ValueError:

@@ -92,6 +92,14 @@ def test_any_time_limit_is_waited_for_without_an_error(seconds: str) -> None:
     assert attempt.wait(patience({"GPUFORGE_DRIVER_TIMEOUT": seconds})) == 1
 
 
+def test_after_a_library_that_does_not_answer_others_get_a_tenth_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Attempt, "lost", False)
+    attempts = [Attempt(DRIVER, lambda: time.sleep(1), ("/absent",)) for _ in range(2)]
+    assert [each.wait(0.1).facts["seconds"] for each in [*attempts, *attempts]] == ["0.1", "0.01"] * 2
+
+
 def test_a_library_that_fails_in_python_is_an_answer_with_the_file_that_was_opened() -> None:
     attempt = Attempt(DRIVER, lambda: 1 // 0, ("/opt/libcuda.so.1",))
     assert str(attempt.wait(1)) == (
@@ -140,6 +148,7 @@ def test_a_driver_that_lies_is_an_answer(
     functions: dict[str, str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUFORGE_DRIVER_TIMEOUT", "0.5")
+    monkeypatch.setattr(Attempt, "lost", False)
     library = of_zeros(tmp_path, **functions)
     assert str(probe((library,)).problem) == problem.format(library)
 

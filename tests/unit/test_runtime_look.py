@@ -16,6 +16,7 @@ from runtime_samples import write_set
 
 import gpuforge
 from gpuforge.runtime import KernelSet, KernelUnavailable
+from gpuforge.runtime.driver import Attempt
 from gpuforge.runtime.layout import user_folder, variable
 
 VARIABLE = "GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS"
@@ -97,6 +98,7 @@ def test_a_dead_driver_does_not_hang(tmp_path: Path, stub: str, monkeypatch: pyt
     monkeypatch.setenv("STUB_HANG", "5")
     monkeypatch.setenv("GPUFORGE_DRIVER_TIMEOUT", "0.2")
     kernels = kernel_set(tmp_path, stub)
+    monkeypatch.setattr(Attempt, "lost", False)
     waits, join = list[float | None](), threading.Thread.join
 
     def noted(thread: threading.Thread, timeout: float | None = None) -> None:
