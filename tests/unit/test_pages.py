@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+import tomli_w
 
 from gpuforge.cli import main
 from gpuforge.manifest.load import load
@@ -14,21 +20,29 @@ from gpuforge.manifest.load import load
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
-HOW_TO = (ROOT / "docs" / "how-to.md").read_text()
 FENCE = re.compile(r"^```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-# What a snippet of the how-to page is added to, unless it names its own.
-BEFORE = {
-    "[toolchains.": '[toolchains.host]\ncompiler = "g++"\n',
-    "[cuda.": '[cuda.13]\ntoolkit = "13.0"\narchs = ["90"]\n',
-}
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"(?:^\$ |`)gpuforge ([a-z][^`\n]*)", re.MULTILINE)
+FILES = (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").rglob("*.md"))
+PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(FILES)}
+# What the snippets of a page are added to.
+PROJECT = """
+schema = 1
+package = { name = "demo", python = ["3.11"] }
+cuda.13 = { toolkit = "13.0", archs = ["90"] }
+toolchains.host = { compiler = "g++" }
+toolchains.device = { compiler = "nvcc" }
+toolchains.acc = { compiler = "nvc++", flags = ["-acc=gpu"] }
+toolchains.offload = { compiler = "g++", flags = ["-fopenacc"] }
+objects = [{ name = "demo", role = "fallback", kind = "module", sources = ["demo.cu"], toolchain = "device" }]
+"""
+OF_PROJECTS = ["axes", "ci", "how-to", "kernel-libraries", "kernels", "linkage", "releases"]
+NOT_IN_THE_IMAGE = "no usable clang++ in image bookworm"
 SAXPY = "recipes/saxpy"
 # What is run here, with the arguments that stand for the README's: a build is planned.
 HERE = {
     "gpuforge build recipes/cufinufft --cuda 13 --archs 90": "build recipes/cufinufft --cuda 13 --archs 90 --dry-run",
     "gpuforge build recipes/saxpy --cuda 11,12,13": f"build {SAXPY} --cuda 12,13 --python 3.11 --dry-run",
-    "gpuforge build [PATH]": f"build {SAXPY} --cuda 13 --python 3.11 --dry-run",
-    "gpuforge build --no-test": f"build {SAXPY} --cuda 13 --python 3.11 --no-test --dry-run",
-    "gpuforge build --archs 90": f"build {SAXPY} --cuda 13 --python 3.11 --archs 90 --dry-run",
     "gpuforge build --dry-run --explain": f"build {SAXPY} --cuda 13 --python 3.11 --dry-run --explain",
     "gpuforge matrix [PATH] --format github": f"matrix {SAXPY} --python 3.11 --image bookworm --format github",
     "gpuforge schema": "schema",
@@ -52,12 +66,78 @@ def test_the_manifest_of_the_readme_is_one(tmp_path: Path) -> None:
     assert load(tmp_path).manifest.package.name == "cufinufft"
 
 
-@pytest.mark.parametrize("snippet", FENCE.findall(HOW_TO), ids=lambda text: text.split("]")[0].strip("["))
-def test_a_snippet_of_the_how_to_page_completes_a_manifest(snippet: str, tmp_path: Path) -> None:
-    text = 'schema = 1\n[package]\nname = "demo"\npython = ["3.12"]\n'
-    text += "".join(lines for table, lines in BEFORE.items() if table not in snippet)
-    (tmp_path / "gpuforge.toml").write_text(text + snippet)
-    assert load(tmp_path).manifest.package.name == "demo"
+def merged(project: dict[str, Any], snippet: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return the project with a snippet, and whether that has something which the project had otherwise."""
+    made, again = dict(project), False
+    for key, value in snippet.items():
+        known = made.get(key)
+        if isinstance(value, dict) and isinstance(known, dict):
+            made[key], more = merged(known, value)
+        elif isinstance(value, list) and isinstance(value[0], dict) and known:
+            names = {each["name"] for each in value}
+            made[key] = [*(each for each in known if each["name"] not in names), *value]
+            more = len(made[key]) < len(known) + len(value)
+        else:
+            made[key], more = value, known not in (None, value)
+        again |= more
+    return made, again
+
+
+def projects(page: str) -> Iterator[dict[str, Any]]:
+    """Yield the project that the snippets of a page make, and for each that has it otherwise the project with that."""
+    base, project = tomllib.loads(PROJECT), dict[str, Any]()
+    for snippet in map(tomllib.loads, FENCE.findall(PAGES[f"docs/{page}.md"])):
+        made, again = merged(project, snippet)
+        if again:
+            yield merged(base, made)[0]
+        else:
+            project = made
+    yield merged(base, project)[0]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("page", OF_PROJECTS)
+def test_the_snippets_of_a_page_are_one_project_that_can_be_planned(
+    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, project in enumerate(projects(page)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "gpuforge.toml").write_text(tomli_w.dumps(project))
+        for item in project["objects"]:
+            for pattern in (
+                *item["sources"],
+                *item.get("headers", []),
+                *item.get("abi", {}).get("headers", []),
+            ):
+                file = folder / pattern.replace("*", "demo")
+                file.parent.mkdir(exist_ok=True)
+                file.touch()
+        status, errors = main.run(["matrix", str(folder), "--image", "bookworm"]), capsys.readouterr().err
+        assert status == 0 or NOT_IN_THE_IMAGE in errors, errors
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if COMMAND.search(text)])
+def test_commands_of_a_page_have_their_options(page: str) -> None:
+    for line in COMMAND.findall(PAGES[page]):
+        words = line.partition(" -- ")[0].partition(" #")[0].split()
+        command: click.Command | None = main.cli
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            command = command.get_command(click.Context(command), words.pop(0).partition("|")[0])
+        assert command, line
+        known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+        asked = {word.partition("=")[0].rstrip(".,…") for word in words if word.startswith("--")}
+        assert asked <= {*known, "--help", "--version"}, line
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if PYTHON.search(text)])
+def test_what_a_pages_python_imports_of_gpuforge_is_there(page: str) -> None:
+    for found in (node for text in PYTHON.findall(PAGES[page]) for node in ast.walk(ast.parse(text))):
+        module = found.module or "" if isinstance(found, ast.ImportFrom) else ""
+        if module.partition(".")[0] in {"_gpuforge", "gpuforge"}:
+            names = [each.name for each in found.names]
+            there = __import__(module.replace("_gpuforge", "gpuforge.runtime"), fromlist=names)
+            assert [name for name in names if not hasattr(there, name)] == []
 
 
 def test_the_files_make_a_package_with_a_sound_manifest(tmp_path: Path) -> None:
