@@ -173,7 +173,8 @@ class WheelFacts(NamedTuple):
     sources: tuple[SourceSet, ...] = ()
     kernels_listing: KernelsWheels | Unusable | None = None  # its list of kernels wheels
     kernels_description: KernelsWheels | Unusable | None = None  # a kernels wheel's description of itself
-    preloads: tuple[Preload, ...] = ()
+    preloads: tuple[Preload, ...] = ()  # of a wheel with linked objects
+    openers: tuple[Preload, ...] = ()  # of one without binaries that requires CUDA's runtime
     launchers: tuple[Launcher, ...] = ()
     # a framework (torch) -> the Python files that raise an error if built with another CUDA release than it
     compares_cuda: Mapping[str, tuple[str, ...]] = MappingProxyType({})

@@ -106,6 +106,36 @@ def test_a_neighbours_cudart_that_is_opened_at_run_time_counts(
     assert [f.severity for f in report.findings if f.code == "GF102"] == ["error"] * second
 
 
+PATHFINDER = b"""from cuda.pathfinder import load_nvidia_dynamic_lib
+load_nvidia_dynamic_lib("cudart")
+"""
+
+
+@pytest.mark.parametrize(
+    ("requires", "loads", "name", "codes"),
+    [
+        ("nvidia-cuda-runtime", JAX_LOADS, "libcudart-0a1b2c3d.so.13", {"GF102"}),
+        ("nvidia-cuda-runtime", JAX_LOADS, "libcudart.so.13", {"GF102"}),
+        ("nvidia-cuda-runtime", PATHFINDER, "libcudart-0a1b2c3d.so.13", {"GF102"}),
+        ("nvidia-cuda-runtime", PATHFINDER, "libcudart.so.13", set()),
+        ("nvidia-cuda-runtime-cu12", PATHFINDER, "libcudart.so.13", {"GF104"}),
+        ("numpy", JAX_LOADS, "libcudart.so.13", set()),
+    ],
+)
+def test_a_neighbour_of_python_files_alone_opens_a_cudart_too(
+    tmp_path: Path, requires: str, loads: bytes, name: str, codes: set[str]
+) -> None:
+    bundled = {
+        "demo/ext.so": elf(needed=[name], runpath="$ORIGIN/../demo.libs"),
+        f"demo.libs/{name}": elf(soname=name),
+    }
+    own = wheel(tmp_path, bundled)
+    code = {"other/__init__.py": loads}
+    other = wheel(tmp_path, code, name="other-1.0-py3-none-any.whl", requires=[requires])
+    report = judged(audit([own]), [own], [Neighbour("other", (), (other,))], [])
+    assert {f.code for f in report.findings if f.beside and f.severity == "error"} == codes
+
+
 def test_an_accepted_finding_keeps_its_reason(tmp_path: Path) -> None:
     own = wheel(tmp_path, OWN)
     report = judged(audit([own]), [own], [neighbour(tmp_path)], [Ignore("GF102", "they exchange nothing")])

@@ -20,7 +20,7 @@ from gpuforge.wheel.checks import Refusal, archive, content
 from gpuforge.wheel.dist_info import DistInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuforge.audit.read.scan import Scanned
     from gpuforge.audit.read.wheel import OpenWheel
@@ -35,8 +35,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     source, archive, info = wheel.source, wheel.archive, _dist_info(wheel)
     project, version, tags = source.claims if source.form in ARCHIVES else _claims(info)
     code, others, refusals = loading_code.PythonCode(archive), _others(wheel), _refusals(wheel, info)
-    loading = loading_code.loading(code) if wheel.binaries else loading_code.Loading()
-    imports = framework_imports(code) if wheel.binaries else {}
+    loading, imports = _python(wheel, info, code)
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
     scanned = [s for s in wheel.scanned() if _is_judged(wheel, s.file)]
     objects = tuple(s.object for s in scanned if s.object)
@@ -68,6 +67,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         kernels_listing=embedded.kernels_listing(archive),
         kernels_description=embedded.kernels_description(archive),
         preloads=tuple(p for p in loading.preloads if linked and _is_judged(wheel, p.file)),
+        openers=() if wheel.binaries else loading.preloads,
         launchers=tuple(each for each in loading.launchers if linked and _is_judged(wheel, each.file)),
         compares_cuda=loading.compares_cuda if linked else {},
         imports=imports,
@@ -84,6 +84,17 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         machine=machine_of(tags, objects),
         rehashed=_rehashed(wheel, info) if source.hashes else (),
     )
+
+
+def _python(
+    wheel: OpenWheel, info: DistInfo, code: loading_code.PythonCode
+) -> tuple[loading_code.Loading, Mapping[str, str]]:
+    """Read what Python files load; of a wheel without binaries only if it requires CUDA's runtime."""
+    cudart = ("nvidia-cuda-runtime", "cuda-toolkit")
+    if wheel.binaries:
+        return loading_code.loading(code), framework_imports(code)
+    opens = any(line.startswith(cudart) for line in info.requires)
+    return loading_code.loading(code) if opens else loading_code.Loading(), {}
 
 
 def _others(wheel: OpenWheel) -> contents.Reader:

@@ -23,6 +23,7 @@ from gpuforge.audit.rules.processes import (
     loaded_cudarts,
     loaded_libraries,
     loads_only_one,
+    opened_by_python,
     opened_cudarts,
     own_runtimes,
     processes,
@@ -239,7 +240,7 @@ def _has_major(soname: str) -> bool:
 def _loaded_majors(graph: LinkGraph, process: Process) -> _ByMajor:
     found: _ByMajor = {}
     every = loaded_libraries(graph, process.objects, _has_major)
-    own = own_runtimes(graph, process.objects) if process.across else ()
+    own = (*own_runtimes(graph, process.objects), *opened_by_python(graph)) if process.across else ()
     for copy in (*every, *loaded_cudarts(graph, process.objects), *own):
         major = major_of(copy.soname)
         of_major = found.setdefault(major, {}) if major is not None else {}

@@ -58,7 +58,7 @@ def _processes(graph: LinkGraph) -> Iterator[Process]:
             )
     for wheel, objects in joined.items():
         yield Process("wheel", wheel, "", tuple(objects.values()))
-    if len(joined) > 1:
+    if len(joined) > 1 or (joined and any(opened_by_python(graph))):
         everything = {key: found for objects in joined.values() for key, found in objects.items()}
         yield Process("environment", "", "", tuple(everything.values()))
 
@@ -250,6 +250,22 @@ def opened_cudarts(
         if own.how == "opened" and (package or own.file) and (by_path or own.soname not in names):
             origin = LibraryOrigin("package", package) if package else LibraryOrigin("system", own.soname)
             yield own._replace(origin=origin, opened=bool(by_path))
+    for found in opened_by_python(graph):
+        if found.opened or found.soname not in names:
+            yield found
+
+
+def opened_by_python(graph: LinkGraph) -> Iterator[LoadedLibrary]:
+    """Yield the libcudart that Python files of a wheel without objects open, out of a package that it requires.
+
+    cuda-pathfinder takes one that is loaded under its name; a path is another file.
+    """
+    for wheel in graph.wheels:
+        for package in _packages().keys() & graph.declared[wheel.name].keys():
+            origin, soname = LibraryOrigin("package", package), _packages()[package]
+            for code in (each for each in wheel.openers if each.opens(soname) and not each.ops):
+                again = not code.pathfinder
+                yield LoadedLibrary(origin, soname, wheel.name, code.file, soname, again, how="opened")
 
 
 def _named_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[LoadedLibrary]:
