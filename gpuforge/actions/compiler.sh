@@ -1,4 +1,4 @@
-# A compiler of a host build: `write_wrapper` sets the variables compiler, cpu, options_file, files and linker_lists above
+# A compiler of a host build: `write_wrapper` sets the variables compiler, cpu, rpath, options_file, files and linker_lists above
 # this. sccache calls this program, too, to preprocess and to compile.
 if [ "$GPUFORGE_BEHIND_SCCACHE" ]; then
     case " $* " in *" -E "*) ;; *) exec "$compiler" "$@" ;; esac
@@ -49,6 +49,7 @@ case $PWD/$source in
         esac
         ;;
 esac
+if [ "$kind" = link ] && [ "$rpath" ]; then set -- "$@" "-Wl,-rpath,$rpath"; fi
 if [ "$cpu" ]; then
     # the linker notes the level in what it makes: the loader of an older processor refuses it, and the audit reads it
     case "$cpu $* " in x86-64-v*" -shared "*) set -- "$@" "-Wl,-z,$cpu" ;; esac

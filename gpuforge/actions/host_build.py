@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from gpuforge import tree
 from gpuforge.actions import compiler
@@ -56,24 +56,13 @@ class HostBuild(CompilingStep[P]):
     def run(self: HostBuild[Path], at: Workdir) -> dict[str, Any]:
         """Write the wheel; return what the compiler cache was used for, and notes for the user."""
         from gpuforge.actions import build_notes, compiler_cache
-        from gpuforge.actions.compiler_cache import write_nvcc, write_wrapper
         from gpuforge.actions.venv import adopt, runner_of
         from gpuforge.plan import git_version
         from gpuforge.toolchains.sccache import CacheUse
 
         git_version.write(self.source, self.version)
         settings = compiler_cache.take_settings(os.environ)
-        overlay = at.scratch / "overlay"
-        overlay.mkdir()
-        for folder in self.overlay:
-            tree.copy(folder, overlay)
-        for name, folder in self.sdist.items():
-            tree.copy(folder, overlay / name)
-        for what, path in self.compilers().items():
-            write_wrapper(path, self.names[what], at.scratch / "bin", self.cpu)
-        if self.toolkit:
-            nvcc = self.toolkit / "bin" / "nvcc"
-            write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc", self.gencode, self.accepted)
+        self.make_ready(at)
         python = adopt(self.env, self.python)
         at.output("wheel").mkdir()
         used: list[CacheUse] = []
@@ -89,8 +78,26 @@ class HostBuild(CompilingStep[P]):
         notes = [*build_notes.of_cpu(at.scratch, self.source), *build_notes.of_packages(packages)]
         return {"compiler_cache": asdict(used[0]), "notes": notes}
 
+    def make_ready(self: HostBuild[Path], at: Workdir, rpath: Path | None = None) -> None:
+        """Lay the overlays out, and write the compilers' wrappers; what they link finds libraries in `rpath`."""
+        from gpuforge.actions.compiler_cache import write_nvcc, write_wrapper
 
-def build(step: HostBuild[Path], at: Workdir, runner: HookRunner) -> None:
+        overlay = at.scratch / "overlay"
+        overlay.mkdir()
+        for folder in self.overlay:
+            tree.copy(folder, overlay)
+        for name, folder in self.sdist.items():
+            tree.copy(folder, overlay / name)
+        for what, path in self.compilers().items():
+            write_wrapper(path, self.names[what], at.scratch / "bin", self.cpu, rpath)
+        if self.toolkit:
+            nvcc = self.toolkit / "bin" / "nvcc"
+            write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc", self.gencode, self.accepted)
+
+
+def build(
+    step: HostBuild[Path], at: Workdir, runner: HookRunner, kind: Literal["wheel", "editable"] = "wheel"
+) -> None:
     """Run `[build] before`, then the project's build backend; raises ActionError when one of them fails."""
     from build import BuildBackendException, BuildException, ProjectBuilder
 
@@ -103,7 +110,7 @@ def build(step: HostBuild[Path], at: Workdir, runner: HookRunner) -> None:
     try:
         builder = ProjectBuilder(step.source, python_executable=str(step.env / "bin/python"), runner=runner)
         settings = filled(step.config_settings, names)
-        print("wheel:", builder.build("wheel", at.output("wheel"), settings), flush=True)
+        print("wheel:", builder.build(kind, at.output("wheel"), settings), flush=True)
     except BuildBackendException as error:
         raise ActionError.of(
             "the project's own build failed",

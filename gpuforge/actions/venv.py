@@ -42,7 +42,16 @@ def install(python: Path, wheels: Path) -> None:
     with tempfile.TemporaryDirectory(dir=python.parent.parent.parent) as beside:
         # uv unpacks wheels into its cache and links from there. If it cannot link, it copies every file.
         answer = _uv(
-            *("pip", "install", "--no-deps", "--compile-bytecode", f"--python={python}", "--", *files),
+            *(
+                "pip",
+                "install",
+                "--no-deps",
+                "--reinstall",
+                "--compile-bytecode",
+                f"--python={python}",
+                "--",
+                *files,
+            ),
             TMPDIR=beside,
         )
     if answer.returncode:
@@ -137,13 +146,13 @@ class HookRunner(Protocol):
         """Run it, raising subprocess.CalledProcessError when it fails."""
 
 
-def runner_of(python: Path) -> HookRunner:
-    """Return a runner that puts the programs of `python`'s environment first on PATH."""
+def runner_of(python: Path, variables: Mapping[str, str] | None = None) -> HookRunner:
+    """Return a runner that puts the programs of `python`'s environment first on PATH, of these or this process's."""
 
     def run(
         cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
     ) -> None:
-        environ = {**os.environ, **(extra_environ or {})}
+        environ = {**(os.environ if variables is None else variables), **(extra_environ or {})}
         environ["PATH"] = os.pathsep.join([str(python.parent), environ.get("PATH", os.defpath)])
         subprocess.run(cmd, cwd=cwd, env=environ, check=True)
 

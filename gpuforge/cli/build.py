@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from gpuforge.actions.cell_actions import Plan
 from gpuforge.cli import folders
 from gpuforge.cli.build_report import result_data, show_plan, show_result
 from gpuforge.cli.dist import Result, copy_wheels, keep_current, kept_back
@@ -62,6 +63,7 @@ class Options(Choice):
     jobs: int | None = None
     gpu: bool = False
     no_test: bool = False
+    inplace: bool = False
     keep_failed: bool = False
     dry_run: bool = False
     explain: bool = False
@@ -109,6 +111,11 @@ class Options(Choice):
 )
 @click.option("--gpu", is_flag=True, help="Let the wheels' tests see this machine's GPUs.")
 @click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")
+@click.option(
+    "--inplace",
+    is_flag=True,
+    help="Make no wheel: install the project as editable (pip install -e) into the active environment, with kernels.",
+)
 @allow_missing
 @click.option(
     "--keep-failed",
@@ -135,7 +142,7 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
     """Build, prove and test the wheels of the manifest in PATH (default: here). Finished work is reused."""
     options = Options(**given)
     _refuse_options(ctx, options.runner)
-    return _build(options, call)
+    return _in_place(options, call) if options.inplace else _build(options, call)
 
 
 def _build(options: Options, call: Call) -> int:
@@ -145,24 +152,12 @@ def _build(options: Options, call: Call) -> int:
     if options.deadline:
         options = replace(options, deadline=options.deadline - (time.monotonic() - began))
     plan, selection = made.plan, made.selection
-    found = keys(plan.actions)
-    steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
+    steps = _steps(plan)
     store = folders.opened(call.cache, call.environ)
     with store.present():
-        judged = verdicts(
-            steps,
-            store=store,
-            ledger=Ledger(call.cache / "ledger.jsonl"),
-            project=str(made.file.path),
-            targets=plan.targets,
-        )
-        if options.dry_run:
-            show_plan(plan, selection, judged, explain=options.explain, as_json=options.as_json)
-            return missing_status(selection, allowed=options.allow_missing)
-        if any(verdict.run for verdict in judged.values()):
-            outcome = _run(made, steps, judged, store, options, call)
-        else:
-            outcome = nothing_ran(judged)
+        outcome = _outcome(made, steps, store, options, call)
+    if outcome is None:
+        return missing_status(selection, allowed=options.allow_missing)
     wheels = copy_wheels(plan, steps, store, outcome, options.dist)
     name, tried = made.file.manifest.package.name, ",".join(options.archs)
     aside = keep_current(options.dist, name, wheels, kept_back(plan, outcome), tried)
@@ -177,6 +172,51 @@ def _build(options: Options, call: Call) -> int:
         say(f"note: {note}")
     missing = missing_status(selection, allowed=options.allow_missing)
     return exit_code(outcome) or missing
+
+
+def _in_place(options: Options, call: Call) -> int:
+    """Install the project as editable into the active environment; return the exit status."""
+    from gpuforge.cli import inplace
+
+    if options.runner != "local":
+        raise UsageError.of(
+            "--inplace builds on this machine, where the environment is", hint="leave --runner out"
+        )
+    python, minor = inplace.active(call.environ)
+    options = replace(options, no_test=True, python=() if options.cell else (minor,))
+    whole = planned_by(options, call)
+    made = whole._replace(plan=inplace.part(whole.plan))
+    steps = _steps(made.plan)
+    store = folders.opened(call.cache, call.environ)
+    with store.present():
+        outcome = _outcome(made, steps, store, options, call)
+        if outcome is None:
+            return 0
+        if outcome.ok:
+            inplace.install(whole, store, steps, python, runner_settings(whole, options, call))
+    return exit_code(outcome)
+
+
+def _steps(plan: Plan) -> list[Step]:
+    found = keys(plan.actions)
+    return [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
+
+
+def _outcome(made: Planned, steps: list[Step], store: Store, options: Options, call: Call) -> Outcome | None:
+    """Run the actions that are not stored yet; with `--dry-run` show the plan and return None."""
+    judged = verdicts(
+        steps,
+        store=store,
+        ledger=Ledger(call.cache / "ledger.jsonl"),
+        project=str(made.file.path),
+        targets=made.plan.targets,
+    )
+    if options.dry_run:
+        show_plan(made.plan, made.selection, judged, explain=options.explain, as_json=options.as_json)
+        return None
+    if any(verdict.run for verdict in judged.values()):
+        return _run(made, steps, judged, store, options, call)
+    return nothing_ran(judged)
 
 
 def _refuse_options(ctx: click.Context, name: str) -> None:
