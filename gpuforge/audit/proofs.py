@@ -380,6 +380,19 @@ def _copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[s
     yield from (name for name in opened if sonames.bare(name) in others and not against.other_versions(name))
 
 
+def _hip(_: LinkGraph, wheel: WheelFacts) -> _Proving:
+    found = Counter(bundle for each in wheel.objects for bundle in each.hip)
+    damaged = [each.file for each in wheel.objects if any(bundle.damaged for bundle in each.hip)]
+    if damaged:
+        yield Withheld(f"HIP bundles in {_files(damaged)} cannot be read")
+    elif found:
+        yield (
+            "HIP bundles: "
+            + "; ".join(f"{n} of {' '.join(b.targets)}" for b, n in found.items())
+            + _unread(wheel)
+        )
+
+
 def _windows(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     yield from map(Withheld, dlls.unproved(graph, wheel))
 
@@ -387,6 +400,7 @@ def _windows(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
 _PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], _Proving]], ...] = (
     ("providers", _providers),
     ("GPU code", _device),
+    ("GPU code", _hip),
     ("platform", _platform),
     ("platform", _windows),
     ("requirements", _requirements),

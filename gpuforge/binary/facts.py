@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from gpuforge.binary.elf.header import DF_1_PIE, DT_FLAGS_1, MACHINES, PROGRAM, is_program
+from gpuforge.binary.hip import HipBundle
 from gpuforge.runtime.arch import Arch
 
 _DF_1_NOOPEN, _DF_1_NODEFLIB = 0x40, 0x800
@@ -166,6 +167,7 @@ class ElfObject(NamedTuple):
     order: str = "<"  # its byte order, as for `struct`
     os_abi: int = 0
     abi_version: int = 0
+    hip: tuple[HipBundle, ...] = ()
     behind: int = 0  # bytes behind the end of all that its headers name
 
     @property

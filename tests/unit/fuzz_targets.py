@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from audit_samples import elf, fatbin, image, wheel
 from document_samples import INDEX
+from hip_samples import bundle
 from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_12_4
 from object_samples import archive, relocatable
 from pe_samples import dll
@@ -27,7 +28,7 @@ from pe_samples import dll
 from gpuforge.audit import audit
 from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.read import contents, openings
-from gpuforge.binary import ar, kernels, pe
+from gpuforge.binary import ar, hip, kernels, pe
 from gpuforge.binary import fatbin as fatbins
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.header import read_header
@@ -292,6 +293,11 @@ TARGETS = {
             lambda data: pe.read(Window.of(data), "a.dll"), lambda data: list(pe.tables(Window.of(data)))
         ),
         (dll("a.dll", delayed=["b.dll"]), dll("a.dll", delayed=["b.dll"], machine="win32", by_address=True)),
+        _fields,
+    ),
+    "hip": Target(
+        _reading(lambda data: list(hip.bundles([data], 0, len(data), Budget(len(data))))),
+        (bundle("gfx90a"), bundle("gfx90a", packed=2), bundle("gfx90a", packed=3, method=0)),
         _fields,
     ),
     "contents": Target(_reading(_contents), _PACKED, _fields),

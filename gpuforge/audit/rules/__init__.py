@@ -12,6 +12,7 @@ from gpuforge.audit.rules import (
     needed,
     opened,
     platform_tags,
+    rocm,
     roles,
     runtimes,
     search_paths,
@@ -32,7 +33,7 @@ _MODULES = (
         platform_tags,
         elf_flags,
     ),
-    *(roles, embedded_sets, metadata, files, windows),
+    *(rocm, roles, embedded_sets, metadata, files, windows),
 )
 _FOUND = {each.code: each for module in _MODULES for each in vars(module).values() if isinstance(each, Rule)}
 RULES: tuple[Rule, ...] = tuple(_FOUND[code] for code in sorted(_FOUND))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rule_cases import device, plain, platform, processes, providers, windows
+from rule_cases import device, plain, platform, processes, providers, rocm, windows
 
 CASES = {
     **plain.CASES,
@@ -10,5 +10,6 @@ CASES = {
     **platform.CASES,
     **processes.CASES,
     **providers.CASES,
+    **rocm.CASES,
     **windows.CASES,
 }
