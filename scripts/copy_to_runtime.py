@@ -6,8 +6,9 @@ Run it after a change of these: `python scripts/copy_to_runtime.py`. A test hold
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +20,29 @@ ROOT = Path(__file__).parents[1] / "gpuforge"
 def families() -> str:
     """Return the runtime's table of names: toolchain runtimes with their families, and NVIDIA's own libraries."""
     runtimes, libraries = _data("runtimes.toml"), _data("libraries.toml")
-    lines = [
-        f'    "{soname}": "{row["name"]}",\n' for row in runtimes["compiler"] for soname in row["sonames"]
-    ]
+    kinds = [f'"{soname}": "{row["name"]}"' for row in runtimes["compiler"] for soname in row["sonames"]]
     openmp = [f'"{name}"' for row in runtimes["compiler"] for name in row.get("openmp", ())]
     alone = [f'"{row["name"]}"' for row in runtimes["compiler"] if row.get("one-release")]
     own = {soname for row in runtimes["driver"] for soname in row["sonames"]}
     own |= {f"{soname.partition('.so')[0]}.so" for row in libraries["package"] for soname in row["sonames"]}
-    names = [f'        "{soname}",\n' for soname in sorted(own - {"libcudart.so"})]
+    names = [f'"{soname}"' for soname in sorted(own - {"libcudart.so"})]
     return (
         '"""The families of SONAMEs and the forms of GPU code, copied by scripts/copy_to_runtime.py."""\n'
-        f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{''.join(lines)}}}\n"
+        f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{_wrapped(kinds)}}}  # fmt: skip\n"
         "\n# The families whose runtimes fit their own release only, and the runtimes of OpenMP, of any family.\n"
         f"ONE_RELEASE = frozenset({{{', '.join(alone)}}})\nOPENMP = frozenset({{{', '.join(openmp)}}})\n"
         "\n# NVIDIA's own libraries, which have a CUDA runtime inside by design, and those of the driver.\n"
-        f"NVIDIAS = frozenset(\n    {{\n{''.join(names)}    }}\n)\n"
+        f"NVIDIAS = frozenset({{\n{_wrapped(names)}}})  # fmt: skip\n"
         f'\n# The beginning of the names of NVIDIA\'s projects.\nPROJECTS = "{NVIDIAS}"\n'
         f"\n# The first bytes of each form of GPU code.\nGPU_CODE = {{\n{''.join(_code())}}}\n"
     )
+
+
+def _wrapped(items: Iterable[str]) -> str:
+    """Return the items of a collection, several in a line."""
+    whole = ", ".join(item.replace(" ", "\0") for item in items)
+    filled = textwrap.fill(whole, 105, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
+    return textwrap.indent(f"{filled},\n", "    ")
 
 
 def _code() -> Iterator[str]:

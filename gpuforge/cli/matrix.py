@@ -49,16 +49,8 @@ RUNNERS = {
 MOST_JOBS = {"github": 256, "gitlab": 200}
 _BUCKETS = ("SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET")
 _PUBLIC = (
-    "_BUCKET",
-    "_ENDPOINT",
-    "_ENDPOINTS",
-    "_REGION",
-    "_KEY_PREFIX",
-    "_USE_SSL",
-    "_RW_MODE",
-    "_CACHE_SIZE",
-    "_DB",
-)
+    "_BUCKET", "_ENDPOINT", "_ENDPOINTS", "_REGION", "_KEY_PREFIX", "_USE_SSL", "_RW_MODE", "_CACHE_SIZE", "_DB",
+)  # fmt: skip
 
 
 def labelled(job: Mapping[str, Any], system: str) -> dict[str, Any]:

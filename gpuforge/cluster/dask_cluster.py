@@ -112,11 +112,10 @@ class DaskCluster:
             found = self._client.sync(scheduler.identity, n_workers=-1)["workers"]
         except _ERRORS as error:
             raise _unreachable(self.address, error) from error
-        return {name: _abilities(each.get("resources", {})) for name, each in found.items()}
-
-
-def _abilities(resources: Mapping[str, float]) -> Abilities:
-    return {Ability.of_label(label): amount for label, amount in resources.items()}
+        return {
+            name: {Ability.of_label(label): amount for label, amount in each.get("resources", {}).items()}
+            for name, each in found.items()
+        }
 
 
 @contextmanager

@@ -65,16 +65,12 @@ def entries(objects: Objects) -> list[EntryObjects]:
         written = max(each.modified for each in found.values())
         used = max(written, uses.get(used_name(key), 0.0))
         entry: StoreEntry | None = record.entry if record else None
-        listed = ListedEntry(
-            key, Path(record_name(key)), entry, sum(each.size for each in found.values()), used
-        )
+        size = sum(each.size for each in found.values())
+        listed = ListedEntry(key, Path(record_name(key)), entry, size, used)
         ordered = dict.fromkeys((record_name(key), *sorted(found)))
         kept.append(EntryObjects(listed, record, data, tuple(ordered), ()))
-    complete = [
-        EntryObjects(k.listed, k.record, k.data, k.objects, tuple(aliases.get(k.listed.key, ())))
-        for k in kept
-    ]
-    return sorted(complete, key=lambda each: (each.listed.used, each.listed.key))
+    kept.sort(key=lambda each: (each.listed.used, each.listed.key))
+    return [each._replace(aliases=tuple(aliases.get(each.listed.key, ()))) for each in kept]
 
 
 def compiled(objects: Objects) -> list[ListedEntry]:

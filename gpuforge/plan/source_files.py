@@ -24,19 +24,8 @@ PatternKey = Literal["sources", "headers", "abi"]
 
 # Never part of a source tree: version control, environments, caches and the products of earlier builds.
 LEFT_OUT = frozenset(
-    {
-        ".git",
-        ".hg",
-        ".svn",
-        ".venv",
-        "venv",
-        "__pycache__",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-        ".tox",
-        ".nox",
-    }
+    {".git", ".hg", ".svn", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+    | {".tox", ".nox"}
 )
 LEFT_OUT_AT_TOP = frozenset({"dist", "build", "wheelhouse"})
 

@@ -18,17 +18,8 @@ TOOLKIT_SEEN = "${work}/cuda"  # where a host build sees its toolkit: with the n
 _PREFIX_MAP = "-ffile-prefix-map=${work}=/gpuforge"
 EPOCH = "315532800"  # 1980-01-01, the earliest time that a ZIP member can have
 _FETCH = frozenset(
-    {
-        "HOME",
-        "PATH",
-        "NETRC",
-        "XDG_CONFIG_HOME",
-        "XDG_CACHE_HOME",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "CURL_CA_BUNDLE",
-    }
-    | {"REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK", "GPUFORGE_DEBIAN_MIRROR"}
+    {"HOME", "PATH", "NETRC", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    | {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK", "GPUFORGE_DEBIAN_MIRROR"}
     | {
         name
         for proxy in ("http", "https", "all", "no")
@@ -37,17 +28,8 @@ _FETCH = frozenset(
 )
 # The variables that change how pip fetches, not what.
 _NO_PIP_FACT = (
-    "CERT",
-    "PROXY",
-    "CACHE",
-    "RETRIES",
-    "TIMEOUT",
-    "VERSION_CHECK",
-    "NO_INPUT",
-    "PROGRESS",
-    "TRUSTED",
-    "LOG",
-)
+    "CERT", "PROXY", "CACHE", "RETRIES", "TIMEOUT", "VERSION_CHECK", "NO_INPUT", "PROGRESS", "TRUSTED", "LOG",
+)  # fmt: skip
 
 FILES = "GPUFORGE_FILES"  # the store's shared files, by their sha256: a fetch takes wheels from there
 _NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1"}

@@ -12,6 +12,7 @@ import pytest
 from compile_samples import GXX, compiler
 from library_samples import answer, install, run, toolchain
 
+from gpuforge.runtime.driver import Probe
 from gpuforge.runtime.userbuild import compilers
 from gpuforge.runtime.userbuild.execute import Stopped
 from gpuforge.runtime.userbuild.invoke import invoke, recipes
@@ -47,7 +48,13 @@ def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site: Pa
     source.write_text(source.read_text() + "// mine\n")
     made = compilers.Compiler("g++", Path(GXX), "12.2.0")
     with pytest.raises(Stopped, match=re.escape(f"{source} was changed after it was installed")):
-        invoke(recipe, recipe.toolchains[0], made, tmp_path, extra=(), arch=None, env={}, limit=9)
+        invoke(
+            recipe,
+            recipe.toolchains[0],
+            made,
+            tmp_path,
+            compilers.CompileInputs(Probe(None), None, (), {}, 9),
+        )
 
 
 @pytest.mark.parametrize(

@@ -350,16 +350,7 @@ def _product(
     if recipe.kind == "module":
         product = modules.make(recipe, toolchain, compiler, work, here)
     else:
-        product = invoke(
-            recipe,
-            toolchain,
-            compiler,
-            work,
-            extra=here.extra,
-            arch=here.arch,
-            env=here.env,
-            limit=here.limit,
-        )
+        product = invoke(recipe, toolchain, compiler, work, here)
     if product.is_dir():
         if loads:
             modules.check(product)

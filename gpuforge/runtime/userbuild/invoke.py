@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .. import document, layout
-from ..arch import Arch
 from ..libraries import identity_of
 from ..placeholders import fill
 from ..recipe import Recipe, UserToolchain, read_to_compile
 from ..values import Reason, Refused
-from .compilers import Compiler
+from .compilers import CompileInputs, Compiler
 from .execute import MISSING, Stopped, execute
 
 
@@ -66,20 +65,15 @@ def invoke(
     toolchain: UserToolchain,
     compiler: Compiler,
     work: Path,
-    *,
-    extra: Sequence[Path],
-    arch: Arch | None,
-    env: Mapping[str, str],
-    limit: float,
+    here: CompileInputs,
 ) -> Path:
     """Compile the recipe's sources and the user's own into one library below `work`.
 
-    `arch` is the GPU's, None without one. Raises Stopped, whose message has the compiler's log, and OSError.
+    Raises Stopped, whose message has the compiler's log, and OSError.
     """
-    toolkit = _toolkit(toolchain, compiler, env)
-    values = _values(recipe, compiler, work, extra, arch, toolkit)
+    values = _values(recipe, compiler, work, here, _toolkit(toolchain, compiler, here.env))
     if not any("{sources}" in word for word in toolchain.argv):
-        _lay_beside(recipe, work / "sources", extra)
+        _lay_beside(recipe, work / "sources", here.extra)
     argv = fill(toolchain.argv, values)
     if toolchain.by_command:
         argv[0] = str(compiler.path)
@@ -87,27 +81,22 @@ def invoke(
         ended = execute(
             argv,
             folder=work / "run",
-            env={**env, "TMPDIR": str(work / "tmp"), "LC_ALL": "C"},
-            limit=limit,
+            env={**here.env, "TMPDIR": str(work / "tmp"), "LC_ALL": "C"},
+            limit=here.limit,
         )
     except OSError as error:
         raise Stopped(f"{argv[0]} cannot be run: {error.strerror or error}") from error
     if ended.status == 0:
         return _product(toolchain, compiler, work, ended.output)
     if ended.status is None:
-        what = f"{compiler.label} did not end within {limit:g} s; --timeout sets another limit"
+        what = f"{compiler.label} did not end within {here.limit:g} s; --timeout sets another limit"
     else:
         what = _failure(compiler, ended.status, ended.output, work)
     raise Stopped(what, log=ended.output)
 
 
 def _values(
-    recipe: Recipe,
-    compiler: Compiler,
-    work: Path,
-    extra: Sequence[Path],
-    arch: Arch | None,
-    toolkit: Path | None,
+    recipe: Recipe, compiler: Compiler, work: Path, here: CompileInputs, toolkit: Path | None
 ) -> dict[str, list[str]]:
     """Write the sources and the file with the ABI id, and return the values of the placeholders."""
     for folder in ("run", "tmp", "sources"):
@@ -125,10 +114,10 @@ def _values(
         "compiler": [str(compiler.path)],
         "include": [str(laid)],
         "folders": [str(folder) for folder in sorted(folders)],
-        "sources": [*(str(laid / name) for name in recipe.sources), *map(str, extra)],
+        "sources": [*(str(laid / name) for name in recipe.sources), *map(str, here.extra)],
         "abi": [str(abi)],
         "output": [str(work / f"lib{recipe.name}.so")],
-        "arch": [arch.number] if arch else [],
+        "arch": [here.arch.number] if here.arch else [],
         "cuda": [str(toolkit)] if toolkit else [],
     }
 

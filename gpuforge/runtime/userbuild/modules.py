@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -66,10 +67,7 @@ def make(
     own = {source.stem: source for source in here.extra}
     packaged = [name for name in toolchain.sources if Path(name).stem not in own]
     if toolchain.makes == "library":
-        part = recipe.part(packaged)
-        return invoke(
-            part, toolchain, compiler, work, extra=here.extra, arch=None, env=here.env, limit=here.limit
-        )
+        return invoke(recipe.part(packaged), toolchain, compiler, work, replace(here, arch=None))
     made = work / "modules"
     made.mkdir()
     listed = [(Path(name).stem, name, Path(recipe.path(name))) for name in packaged]
@@ -124,11 +122,8 @@ def _image(
     folder.mkdir()
     names = [name for name in toolchain.sources if Path(recipe.path(name)) == file]
     part = recipe.part(names, stem)
-    extra = [] if names else [file]
-    product = invoke(
-        part, toolchain, compiler, folder, extra=extra, arch=here.arch, env=here.env, limit=here.limit
-    )
-    return product.read_bytes()
+    own = replace(here, extra=() if names else (file,))
+    return invoke(part, toolchain, compiler, folder, own).read_bytes()
 
 
 def _entry(stem: str, name: str, code: bytes, folder: Path) -> dict[str, object]:
