@@ -1,6 +1,7 @@
 """The form of every message to users: what is wrong, where, and what to do. Names in it are escaped."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # Control characters, those that turn the direction of text or are not seen, and halves of characters.
@@ -25,6 +26,12 @@ def shown(text: str) -> str:
 def shown_lines(text: str) -> str:
     """Return a text of several lines as `shown` does."""
     return _STEERING_LINES.sub(_escaped, text)
+
+
+def shortened(items: Sequence[object], most: int = 3, separator: str = ", ") -> str:
+    """Return the first items, and how many more there are: "a, b, c and 9 more"."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return separator.join(map(str, items[:most])) + more
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gpuforge.diagnostics import shortened
 from gpuforge.errors import ActionError
 
 CPU_OPTIONS = "cpu-options"  # the file in the build's folder where wrappers record a call: "-mavx2 a.cpp"
@@ -21,7 +22,6 @@ _COMPILERS = re.compile(
     r"(libc6|linux-libc|libstdc\+\+|lib(gcc|gomp|atomic|quadmath|clang|python3|crypt)|gcc|g\+\+|cpp|clang|binutils|python3)"
     r"([-\d.].*)?"
 )
-_LISTED = 3
 
 
 def of_cpu(scratch: Path, source: Path) -> Iterator[str]:
@@ -98,9 +98,3 @@ def check(packages: Mapping[str, Sequence[str]], allowed: Sequence[str]) -> None
             f"the build used system packages that [build] system does not list: {used}",
             hint="list them there, or switch off the part of the project that uses them",
         )
-
-
-def shortened(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

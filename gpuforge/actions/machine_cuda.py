@@ -16,6 +16,7 @@ from gpuforge import tree
 from gpuforge.actions.trial_result import LoadedCuda, Place, State
 from gpuforge.actions.venv import cover_file, cover_folder, enter_private_mounts
 from gpuforge.cuda import libraries
+from gpuforge.diagnostics import shortened
 from gpuforge.errors import ActionError
 
 # The variables by which builds and programs find a toolkit. CMake: FindCUDAToolkit; torch: CUDA_HOME, PYTORCH_NVCC.
@@ -188,10 +189,9 @@ class LoadWatch(NamedTuple):
         Raises ActionError for a library from elsewhere; `what` names the program that loaded them.
         """
         if strange := self.elsewhere():
-            names = ", ".join(f"{path.name} from {path.parent}" for path in strange[:3])
-            more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+            names = shortened([f"{path.name} from {path.parent}" for path in strange])
             raise ActionError.of(
-                f"{what} loaded {names}{more}: CUDA of this machine, which users may not have",
+                f"{what} loaded {names}: CUDA of this machine, which users may not have",
                 hint=library_advice(strange[0].name),
             )
         return tuple(found for path in self._loaded() for found in self._place(path))

@@ -20,11 +20,11 @@ from gpuforge.cli.build_report import result_data, show_plan, show_result
 from gpuforge.cli.dist import Result, copy_wheels, keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import (
-    DURATION,
     FOLDER,
-    SIZE,
     Call,
     allow_missing,
+    as_duration,
+    as_size,
     errors_as_json,
     images,
     pass_call,
@@ -85,7 +85,7 @@ class Options(Choice):
 @images
 @click.option(
     "--memory",
-    type=SIZE,
+    type=as_size,
     metavar="SIZE",
     help='What compilers may take together ("8 GB"; default: this machine\'s memory), or the limit of each container.',
 )
@@ -98,7 +98,7 @@ class Options(Choice):
 )
 @click.option(
     "--deadline",
-    type=DURATION,
+    type=as_duration,
     metavar="5h30m",
     help="Stop in time before a CI job's own limit. What is finished is kept, and the next build goes on from there.",
 )

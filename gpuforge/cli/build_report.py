@@ -14,7 +14,7 @@ from gpuforge.actions.cell_actions import Plan
 from gpuforge.cli.dist import RAN, BuiltWheel, Result, is_done
 from gpuforge.cli.planning import left_out_by_reason, left_out_data
 from gpuforge.cli.terminal import count, line, say
-from gpuforge.diagnostics import shown
+from gpuforge.diagnostics import shortened, shown
 from gpuforge.execute.outcome import ActionReason, ActionResult, Change
 from gpuforge.execute.times import local_time, short_seconds
 from gpuforge.execute.verdict import Verdict
@@ -41,7 +41,7 @@ _VERBS = {
 }
 _SENTENCES: Mapping[str, Callable[[ActionReason], str]] = {
     "first": lambda _: "never ran before",
-    "upstream": lambda reason: f"needs {_first(reason.actions)}, which will run",
+    "upstream": lambda reason: f"needs {shortened(reason.actions, 1)}, which will run",
     "failed-before": lambda reason: f"failed on {local_time(reason.time)}",
     "output-gone": lambda reason: f"its output of {local_time(reason.time)} is no longer stored",
     "output-damaged": lambda reason: f"its stored output is damaged ({reason.problem})",
@@ -71,11 +71,6 @@ def why(reason: ActionReason) -> str:
 
 def _ended(reason: ActionReason) -> str:
     return "failed" if reason.state == "failed" else "was cancelled"
-
-
-def _first(actions: Sequence[str]) -> str:
-    more = len(actions) - 1
-    return f"{actions[0]} and {more} more" if more else actions[0]
 
 
 def _changes(changes: Sequence[Change]) -> str:
@@ -170,8 +165,7 @@ def _brought(install: Install, *, named: bool) -> str:
     own = filename.project(install.wheel) if named else ""
     packages = [each for each in install.packages if canonicalize_name(each.project) != own]
     if named:
-        more = f" and {len(packages) - _NAMED} more" if len(packages) > _NAMED else ""
-        return f" with {', '.join(map(str, packages[:_NAMED]))}{more}" if packages else " with nothing else"
+        return f" with {shortened(packages, _NAMED)}" if packages else " with nothing else"
     number = len(install.packages) - 1
     return f" with {count(number, 'package')} that it declares" if number else ""
 

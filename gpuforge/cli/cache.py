@@ -16,7 +16,7 @@ import click
 from rich.table import Table
 
 from gpuforge.cli import folders
-from gpuforge.cli.options import DURATION, SIZE, Call, Group, as_json, pass_call
+from gpuforge.cli.options import Call, Group, as_duration, as_json, as_size, pass_call
 from gpuforge.cli.terminal import count, results_console, say
 from gpuforge.cluster import upkeep as shared_upkeep
 from gpuforge.cluster.folder import connect
@@ -163,10 +163,10 @@ def _show_verified(entries: Sequence[ListedEntry], damaged: int) -> None:
 
 @command.command("prune")
 @click.option(
-    "--older", type=DURATION, metavar="DURATION", help="Remove entries unused for this long: 12h, 30d, 2w."
+    "--older", type=as_duration, metavar="DURATION", help="Remove entries unused for this long: 12h, 30d, 2w."
 )
 @click.option(
-    "--size", type=SIZE, metavar="SIZE", help='Remove entries until at most this much remains: "20 GB".'
+    "--size", type=as_size, metavar="SIZE", help='Remove entries until at most this much remains: "20 GB".'
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @shared

@@ -70,51 +70,34 @@ class _FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
-class _Size(click.ParamType[int]):
-    """A size in bytes, written as in a manifest: "8 GB", "512 MiB"."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return size_in_bytes(str(value))
-        except ValueError:
-            self.fail(f'{value!r} is not a size such as "8 GB" or "512 MiB"', param, ctx)
+def as_size(text: str) -> int:
+    """Return a size in bytes, written as in a manifest: "8 GB", "512 MiB"."""
+    try:
+        return size_in_bytes(text)
+    except ValueError:
+        raise click.BadParameter(f'{text!r} is not a size such as "8 GB" or "512 MiB"') from None
 
 
-class _Duration(click.ParamType[float]):
-    """A duration in seconds, written as `90m`, `5h30m`, `30d` or `2w`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if not re.fullmatch(r"([0-9]{1,6} ?[mhdw])+", str(value)):
-            self.fail(f"{value!r} is not a duration such as 5h30m, 30d or 2w", param, ctx)
-        units = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-        return sum(
-            int(number) * units[unit] for number, unit in re.findall(r"([0-9]+) ?([mhdw])", str(value))
-        )
+def as_duration(text: str) -> float:
+    """Return a duration in seconds, written as `90m`, `5h30m`, `30d` or `2w`."""
+    if not re.fullmatch(r"([0-9]{1,6} ?[mhdw])+", text):
+        raise click.BadParameter(f"{text!r} is not a duration such as 5h30m, 30d or 2w")
+    units = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"([0-9]+) ?([mhdw])", text))
 
 
-class _Requirement(click.ParamType["Requirement"]):
-    """A requirement by name, such as torch==2.11."""
+def as_requirement(text: str) -> Requirement:
+    """Return a requirement by name, such as torch==2.11."""
+    from gpuforge.requirements import requirement_by_name
 
-    name = "requirement"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Requirement:
-        from gpuforge.requirements import requirement_by_name
-
-        try:
-            return requirement_by_name(value)
-        except ValueError as error:
-            self.fail(f"{error}: write a name and versions, as in 'torch==2.11'", param, ctx)
+    try:
+        return requirement_by_name(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}: write a name and versions, as in 'torch==2.11'") from None
 
 
 PATH = _FilePath(path_type=Path)
 FOLDER = _FilePath(path_type=Path, file_okay=False)
-REQUIREMENT = _Requirement()
-SIZE = _Size()
-DURATION = _Duration()
 
 
 def errors_as_json(ctx: click.Context, parameter: click.Parameter, value: bool | str) -> bool | str:

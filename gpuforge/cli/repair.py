@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpuforge.cli.options import FOLDER, PATH, REQUIREMENT, Call, listed, pass_call
+from gpuforge.cli.options import FOLDER, PATH, Call, as_requirement, listed, pass_call
 from gpuforge.cli.terminal import complain, result, say
 from gpuforge.errors import ActionError, UsageError
 
@@ -44,7 +44,7 @@ from gpuforge.errors import ActionError, UsageError
 @click.option(
     "--provided-by",
     multiple=True,
-    type=REQUIREMENT,
+    type=as_requirement,
     metavar="REQUIREMENT",
     help="A package whose libraries the wheel uses and must not contain, with the release that it was built with, such "
     "as torch==2.11.",

@@ -25,7 +25,15 @@ from gpuforge.plan.keys import Key, keys
 @click.command("shell", context_settings={"allow_interspersed_args": True})
 @click.argument("cell")
 @click.argument("words", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
-@click.option("--manifest", "path", type=PATH, default=Path(), show_default="this folder's", metavar="FILE")
+@click.option(
+    "--manifest",
+    "path",
+    type=PATH,
+    default=Path(),
+    show_default=False,
+    metavar="FILE",
+    help="Default: that of this folder.",
+)
 @click.option("--runner", type=click.Choice(["local", "docker"]), default="local")
 @images
 @archs

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuforge.cli.options import PATH, REQUIREMENT, Call, pass_call
+from gpuforge.cli.options import PATH, Call, as_requirement, pass_call
 from gpuforge.cli.terminal import complain, result, say
 from gpuforge.errors import MissingError, UsageError
 
@@ -57,7 +57,7 @@ class _Tests:
     "--with",
     "beside",
     multiple=True,
-    type=REQUIREMENT,
+    type=as_requirement,
     metavar="REQUIREMENT",
     help="Also install this, such as torch==2.11, or what the command needs, such as pytest.",
 )

@@ -27,7 +27,7 @@ from gpuforge.cuda.carriers import BuildLibraries, Carried
 from gpuforge.cuda.choices import ABOUT_PROVIDER, Linkage
 from gpuforge.cuda.libraries import CudaLibrary
 from gpuforge.cuda.version import major_of
-from gpuforge.diagnostics import Diagnostic
+from gpuforge.diagnostics import Diagnostic, shortened
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.package import links
 from gpuforge.wheel import unpacked
@@ -441,7 +441,7 @@ def _not_located(missing: Sequence[str], tree: Path, others: Mapping[str, str]) 
         needing = sorted(str(m) for m, elf in objects.items() if library in elf.needed)
         own = next((m for m, elf in sorted(objects.items()) if library in (elf.soname, m.name)), None)
         package = None if links.of_toolkit(library) else others.get(library)
-        needed = f"{library} (needed by {_some(needing) or 'a grafted library'})"
+        needed = f"{library} (needed by {shortened(needing) or 'a grafted library'})"
         if own and needing:
             folder = os.path.relpath(own.parent, PurePosixPath(needing[0]).parent)
             runpath = "$ORIGIN" if folder == "." else f"$ORIGIN/{folder}"
@@ -460,17 +460,13 @@ def _not_located(missing: Sequence[str], tree: Path, others: Mapping[str, str]) 
         problems.append(
             Diagnostic(
                 f"not found on the build machine: {', '.join(nowhere)}; needed by "
-                f"{_some(needing) or 'a grafted library'}",
+                f"{shortened(needing) or 'a grafted library'}",
                 hint="install what is missing; or name the folder where the build made it ([wheel] bundle-from, "
                 "LD_LIBRARY_PATH of repair) or the package that has it (provided-by); or leave it to the user's "
                 f"machine (exclude; repair --exclude {','.join(names)})",
             )
         )
     return ActionError.all_of(problems)
-
-
-def _some(files: Sequence[str]) -> str:
-    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 
 def _unexplained(output: str) -> ActionError:

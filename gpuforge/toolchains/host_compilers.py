@@ -7,12 +7,22 @@ may contain what it made, but not these runtimes. It was written from the docume
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 from packaging.version import Version
 
 from gpuforge.toolchains.toolchain import CompilerCall, Family, Toolchain
+
+
+def _of_host(program: Family, library: Callable[[Sequence[str], Sequence[str]], CompilerCall]) -> Toolchain:
+    return Toolchain(
+        name=program.name,
+        compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
+        program=program,
+        library=library,
+        builtin=("host build", "fallback library"),
+    )
 
 
 def parse_gxx(output: str) -> tuple[Version, str] | None:
@@ -72,13 +82,7 @@ GXX = Family(
     answers=r"^\S+ \(.*\) (?P<version>\d+(?:\.\d+)+)(?: .*)?\n(?=[\s\S]*Free Software Foundation)",
 )
 
-GXX_TOOLCHAIN = Toolchain(
-    name=GXX.name,
-    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
-    program=GXX,
-    library=gxx_library,
-    builtin=("host build", "fallback library"),
-)
+GXX_TOOLCHAIN = _of_host(GXX, gxx_library)
 
 
 def parse_clangxx(output: str) -> tuple[Version, str] | None:
@@ -147,13 +151,7 @@ CLANGXX = Family(
     answers=r"^(?:(?!Apple).)*clang version (?P<version>\d+\.\d+\.\d+)",
 )
 
-CLANGXX_TOOLCHAIN = Toolchain(
-    name=CLANGXX.name,
-    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
-    program=CLANGXX,
-    library=clangxx_library,
-    builtin=("host build", "fallback library"),
-)
+CLANGXX_TOOLCHAIN = _of_host(CLANGXX, clangxx_library)
 
 
 def parse_nvcxx(output: str) -> tuple[Version, str] | None:
@@ -196,10 +194,4 @@ NVCXX = Family(
     answers=r"(?m)^nvc\+\+ (?P<version>\d+\.\d+)-\d+\b",
 )
 
-NVCXX_TOOLCHAIN = Toolchain(
-    name=NVCXX.name,
-    compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
-    program=NVCXX,
-    library=nvcxx_library,
-    builtin=("host build", "fallback library"),
-)
+NVCXX_TOOLCHAIN = _of_host(NVCXX, nvcxx_library)
