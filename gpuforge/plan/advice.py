@@ -95,7 +95,7 @@ def _unreached(manifest: Manifest) -> Iterator[Advice]:
         'write CPATH = "{toolkit}/include" below [build.env]: the toolkit has this header, and the command does not '
         "look there",
     )
-    linked = "|".join(("cudart", *map(re.escape, requested)))
+    linked = "|".join(("cudart", "cuda", *map(re.escape, requested)))
     yield Advice(
         rf"cannot find (?i:-l(?:{linked}))\b",
         'write LIBRARY_PATH = "{toolkit}/lib64:{toolkit}/lib64/stubs" below [build.env]: the toolkit has this library, '
