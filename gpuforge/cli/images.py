@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import time
 from typing import Any
 
@@ -17,6 +18,13 @@ from gpuforge.containers.images import EngineImage, Images
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.wheel.filename import LinuxTag
 
+_of_machine = click.option(
+    "--machine",
+    type=click.Choice(["x86_64", "aarch64"]),
+    default=platform.machine,
+    help="The machine type of the images. Default: this machine's.",
+)
+
 
 @click.group("images", cls=Group)
 def command() -> None:
@@ -24,9 +32,10 @@ def command() -> None:
 
 
 @command.command("list")
+@_of_machine
 @as_json
 @pass_call
-def list_images(call: Call, as_json: bool) -> None:
+def list_images(call: Call, as_json: bool, machine: str) -> None:
     """List the images, and which of them are on this machine.
 
     `[wheel] image` in a manifest takes one of these names, or any other image's reference.
@@ -36,7 +45,7 @@ def list_images(call: Call, as_json: bool) -> None:
         engine = connected(call)
     except MissingError as error:  # the list is correct without an engine, too
         say(f"cannot list the images of this machine: {error.diagnostics[0].message}")
-    entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images()]
+    entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images(machine)]
     if as_json:
         data = [image_data(image, found) for image, found in entries]
         click.echo(json.dumps({"schema": 1, "engine": engine is not None, "images": data}, indent=2))
@@ -47,15 +56,17 @@ def list_images(call: Call, as_json: bool) -> None:
 @command.command("build")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--network", metavar="NAME", help="The engine's network for the build, such as host.")
+@_of_machine
 @pass_call
-def build(call: Call, names: tuple[str, ...], network: str | None) -> None:
+def build(call: Call, names: tuple[str, ...], network: str | None, machine: str) -> None:
     """Make or pull the images NAME... that are not on this machine.
 
-    Debian images are made on this machine, which needs root. Others are pulled from their registry.
+    Debian images are made on this machine, which needs root. Others are pulled from their registry. Images of another
+    machine type need its emulation (qemu-user-static).
     """
     from gpuforge.containers.image_build import ImageBuilder
 
-    chosen = [in_catalog(name) for name in names]
+    chosen = [in_catalog(name, machine) for name in names]
     begin = time.monotonic()
 
     def show(text: str) -> None:
@@ -72,9 +83,10 @@ def build(call: Call, names: tuple[str, ...], network: str | None) -> None:
 
 @command.command("check")
 @click.argument("name")
+@_of_machine
 @pass_call
 @click.pass_context
-def check(context: click.Context, call: Call, name: str) -> None:
+def check(context: click.Context, call: Call, name: str, machine: str) -> None:
     """Show what an image holds, and what it lacks for a build.
 
     NAME is a name from `gpuforge images list`, or any other image's reference. The image runs without a network.
@@ -82,7 +94,7 @@ def check(context: click.Context, call: Call, name: str) -> None:
     from gpuforge.containers import obtain
     from gpuforge.containers.obtain import compilers, missing
 
-    image = catalog.find(name)
+    image = catalog.find(name, machine)
     reference = image.reference if image else name
     try:
         engine = connected(call)
@@ -94,7 +106,7 @@ def check(context: click.Context, call: Call, name: str) -> None:
     if here is None:
         if image is None:
             refuse_pull(reference, [known.name for known in catalog.images()])
-        how = f"gpuforge images build {image.name}" if image else f"docker pull {reference}"
+        how = image.to_build if image else f"docker pull {reference}"
         raise MissingError.of(f"the engine has no image {reference}", hint=how)
     found = obtain.contents(engine, here, name, call.cache / "images")
     click.echo(reference)
@@ -121,11 +133,11 @@ def connected(call: Call) -> Images:
     return call.images or Images()
 
 
-def in_catalog(name: str) -> CatalogImage:
+def in_catalog(name: str, machine: str) -> CatalogImage:
     """Return an image of the catalog; raises UsageError with the existing names."""
-    image = catalog.find(name)
+    image = catalog.find(name, machine)
     if image is None:
-        names = ", ".join(image.name for image in catalog.images())
+        names = ", ".join(image.name for image in catalog.images(machine))
         raise UsageError.of(f"gpuforge knows no image {name!r}", hint=f"it makes or pulls: {names}")
     return image
 

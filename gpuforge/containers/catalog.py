@@ -243,6 +243,12 @@ class CatalogImage(NamedTuple):
         """The newest platform tag that a wheel built in it can need: "manylinux_2_36_x86_64"."""
         return LinuxTag.of_glibc(self.glibc, self.machine).names[0]
 
+    @property
+    def to_build(self) -> str:
+        """The command that makes or pulls it."""
+        other = "" if self.machine == platform.machine() else f" --machine {self.machine}"
+        return f"gpuforge images build {self.name}{other}"
+
 
 @cache
 def images(machine: str | None = None) -> tuple[CatalogImage, ...]:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuforge import digest, locks
-from gpuforge.containers import catalog
+from gpuforge.containers import catalog, emulation
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.catalog import CatalogImage, DebianRelease, Stage
+from gpuforge.containers.emulation import debian_name
 from gpuforge.containers.images import RELEASE_LABEL, Images
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.toolkits import debian_parts, pip
@@ -93,7 +94,7 @@ class ImageBuilder(NamedTuple):
             if stage:
                 self._make_image(stage, log)
             else:
-                self._pull(image.reference, log)
+                self._pull(image.reference, image.machine, log)
         return True
 
     def _make_image(self, stage: Stage, log: Log) -> str:
@@ -102,7 +103,7 @@ class ImageBuilder(NamedTuple):
         if self.images.find(reference):
             return reference
         arguments = dict(stage.arguments)
-        arguments["BASE"] = self._base(stage.base, log)
+        arguments["BASE"] = self._base(stage.base, stage.machine, log)
         if stage.cpython:
             arguments["CPYTHON"] = self._make_image(stage.cpython, log)
         with self._scratch(stage.name) as scratch:
@@ -115,20 +116,20 @@ class ImageBuilder(NamedTuple):
                     log.write(line)
         return reference
 
-    def _base(self, base: DebianRelease | Stage | str, log: Log) -> str:
+    def _base(self, base: DebianRelease | Stage | str, machine: str, log: Log) -> str:
         """Return the reference of a stage's base, made or pulled if it is missing."""
         if isinstance(base, Stage):
             return self._make_image(base, log)
         if isinstance(base, DebianRelease):
             with self._scratch(f"debian-{base.suite}") as scratch:
-                return debian_base(base, self.images, scratch, log)
+                return debian_base(base, machine, self.images, scratch, log)
         if not self.images.find(base):
-            self._pull(base, log)
+            self._pull(base, machine, log)
         return base
 
-    def _pull(self, reference: str, log: Log) -> None:
+    def _pull(self, reference: str, machine: str, log: Log) -> None:
         log.step(f"pull {reference}")
-        for line in self.images.pull(reference):
+        for line in self.images.pull(reference, machine):
             log.write(line)
 
     def _log(self, image: CatalogImage) -> Path:
@@ -241,20 +242,21 @@ def mirror() -> str:
     return (os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR).rstrip("/")
 
 
-def debian_base(release: DebianRelease, images: Images, scratch: Path, log: Log) -> str:
-    """Return the reference of the release's base image, which is made if the engine does not have it.
+def debian_base(release: DebianRelease, machine: str, images: Images, scratch: Path, log: Log) -> str:
+    """Return the reference of the release's base image for a machine type, made if the engine does not have it.
 
     Its tag is the digest of the release as it is on the mirror now, so a point release gives another base. `scratch` is
-    an empty folder. Raises MissingError if root, debootstrap, the keyring or the mirror is missing.
+    an empty folder. Raises MissingError if root, debootstrap, the keyring, an emulation or the mirror is missing.
     """
     found = _in_release(release.suite, scratch)
-    reference = references.local(f"{references.OWN}/debian-{release.suite}:{found[:12]}")
+    name = f"debian-{release.suite}" + ("" if machine == "x86_64" else f"-{machine}")
+    reference = references.local(f"{references.OWN}/{name}:{found[:12]}")
     if images.find(reference):
         return reference
-    program, keyring = _needs(release.suite)
+    program, keyring = _needs(release.suite, machine)
     log.step(f"debootstrap {release.suite} from {mirror()}")
     root = scratch / "root"
-    checked = [f"--keyring={keyring}", "--force-check-gpg"]
+    checked = [f"--keyring={keyring}", "--force-check-gpg", f"--arch={debian_name(machine)}"]
     argv = [program, "--variant=minbase", *checked, release.suite, str(root), mirror()]
     _run("debootstrap", _alone(argv), scratch, log)
     log.step(f"import it as {reference}")
@@ -280,8 +282,8 @@ def _in_release(suite: str, scratch: Path) -> str:
     return digest.of_file(target)
 
 
-def _needs(suite: str) -> tuple[str, str]:
-    """Return debootstrap's path and the keyring; raises MissingError with a hint if one is missing."""
+def _needs(suite: str, machine: str) -> tuple[str, str]:
+    """Return debootstrap's path and the keyring; raises MissingError with a hint if anything is missing."""
     image = f"gpuforge images build {suite}"
     if os.geteuid() != 0:
         raise MissingError.of(
@@ -302,6 +304,11 @@ def _needs(suite: str) -> tuple[str, str]:
         raise MissingError.of(
             f"{image} needs Debian's archive keys, and {KEYRINGS[0]} is not there",
             hint="Debian and Ubuntu: apt-get install debian-archive-keyring; Fedora: dnf install debian-keyring",
+        )
+    if not emulation.runs(machine):
+        raise MissingError.of(
+            f"{image} needs an emulation of {machine}, which this kernel does not have",
+            hint=emulation.HINT,
         )
     return program, keyring
 

@@ -14,6 +14,7 @@ from docker.errors import APIError, ImageNotFound
 
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.container import Containers, ContainerSpec, Ran, labels, run_once
+from gpuforge.containers.emulation import debian_name
 from gpuforge.containers.engine import RefusedError, connect, engine_errors
 
 IMAGE_LABEL = "dev.gpuforge.image"  # on every layer: the image that it belongs to
@@ -93,13 +94,15 @@ class Images:
             with engine_errors(doing):
                 self._clear(reference)
 
-    def pull(self, reference: str) -> Iterator[str]:
-        """Fetch an image from its registry and yield the progress; raises ActionError if it fails."""
+    def pull(self, reference: str, machine: str) -> Iterator[str]:
+        """Fetch an image of a machine type from its registry and yield the progress; raises ActionError if it fails."""
         references.refuse_pull(reference)
         with engine_errors(f"to pull image {reference}"):
             # Without a tag, the SDK would fetch all of them.
             tag = None if "@" in reference or references.split(reference)[1] else "latest"
-            yield from _output(self._client.api.pull(reference, tag=tag, stream=True, decode=True))
+            platform = f"linux/{debian_name(machine)}"
+            answers = self._client.api.pull(reference, tag=tag, stream=True, decode=True, platform=platform)
+            yield from _output(answers)
 
     def run(self, reference: str, argv: Sequence[str]) -> Ran:
         """Run a command to its end in a container of the image, without a network; the container is removed."""

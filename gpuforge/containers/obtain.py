@@ -135,7 +135,7 @@ def images(
     found: list[ContainerImage] = []
     absent: list[Diagnostic] = []
     for name in names:
-        known = catalog.find(name)
+        known = catalog.find(name, machine)
         clean = test if isinstance(test, str) else known.test if known and test else None
         try:
             beside = _image(engine, clean, machine, cache, pulls) if clean else None
@@ -155,17 +155,15 @@ def images(
 def _image(
     engine: Images, name: str, machine: str, cache: Path, pulls: Callable[[str], None]
 ) -> ContainerImage:
-    known = catalog.find(name)
+    known = catalog.find(name, machine)
     reference = known.reference if known else name
     image = engine.find(reference)
     if image is None:
         if known and known.built:
-            raise MissingError.of(
-                f"image {known.name} is not built yet", hint=f"gpuforge images build {known.name}"
-            )
+            raise MissingError.of(f"image {known.name} is not built yet", hint=known.to_build)
         references.refuse_pull(reference, [image.name for image in catalog.images(machine)])
         pulls(reference)
-        image = _pull(engine, name, reference)
+        image = _pull(engine, name, reference, machine)
     found = contents(engine, image, name, cache)
     if found.machine != machine:
         raise UsageError.of(f"image {name} is for {found.machine}, and this machine is {machine}")
@@ -182,10 +180,10 @@ def _image(
     return ContainerImage(image.id, name, found)
 
 
-def _pull(engine: Images, name: str, reference: str) -> EngineImage:
+def _pull(engine: Images, name: str, reference: str, machine: str) -> EngineImage:
     why = "the registry does not have it"
     try:
-        for _ in engine.pull(reference):
+        for _ in engine.pull(reference, machine):
             pass
     except RefusedError as error:
         why = error.answer

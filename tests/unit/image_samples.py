@@ -47,7 +47,7 @@ class MemoryImages:
         yield from self._output()
         self._add(reference, {})
 
-    def pull(self, reference: str) -> Iterator[str]:
+    def pull(self, reference: str, machine: str) -> Iterator[str]:
         yield from self._output()
         self._add(reference, {})
 

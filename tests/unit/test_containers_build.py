@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from image_samples import MemoryImages
 from toolkit_samples import Server
 
 from gpuforge import digest, locks
-from gpuforge.containers import catalog, image_build
+from gpuforge.containers import catalog, emulation, image_build
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.container import (
     MACHINE,
@@ -33,8 +34,8 @@ from gpuforge.containers.images import EngineImage, lines
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
 
-def image(name: str) -> CatalogImage:
-    found = catalog.find(name, "x86_64")
+def image(name: str, machine: str = "x86_64") -> CatalogImage:
+    found = catalog.find(name, machine)
     assert found is not None
     return found
 
@@ -182,10 +183,16 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     index = tmp_path / "www" / "dists" / "bookworm" / "InRelease"
     index.parent.mkdir(parents=True)
     index.write_text("Suite: oldstable\n")
-    base = f"localhost/gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
-    images = MemoryImages({base: EngineImage("sha256:0", 1)})
+    tag = digest.of_file(index)[:12]
+    bases = {
+        machine: f"localhost/gpuforge/debian-bookworm{suffix}:{tag}"
+        for machine, suffix in (("x86_64", ""), ("aarch64", "-aarch64"))
+    }
+    images = MemoryImages({base: EngineImage("sha256:0", 1) for base in bases.values()})
+    release = catalog.release("bookworm")
     with closing(Log(tmp_path / "log", said.append)) as log:
-        assert image_build.debian_base(catalog.release("bookworm"), images, tmp_path, log) == base
+        for machine, base in bases.items():
+            assert image_build.debian_base(release, machine, images, tmp_path, log) == base
     assert said == []
 
 
@@ -224,6 +231,7 @@ def mirrored(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("debootstrap", "needs debootstrap, which this machine does not have", "apt-get install debootstrap"),
         ("unshare", "needs util-linux, which this machine does not have", "dnf install"),
         ("keys", "needs Debian's archive keys", "debian-archive-keyring"),
+        ("emulation", "needs an emulation of riscv64, which this kernel does not have", "qemu-user-static"),
     ],
 )
 def test_what_a_debian_base_needs_is_reported_before_anything_is_made(
@@ -238,13 +246,34 @@ def test_what_a_debian_base_needs_is_reported_before_anything_is_made(
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
     elif without == "keys":
         (tmp_path / "keys.gpg").unlink()
+    elif without == "emulation":
+        monkeypatch.setattr(emulation, "REGISTERED", tmp_path)
     else:
         (tmp_path / "bin" / without).unlink()
+    machine = "riscv64" if without == "emulation" else platform.machine()
     with pytest.raises(MissingError) as caught:
-        builder(MemoryImages()).make(image("bookworm"))
+        builder(MemoryImages()).make(image("bookworm", machine))
     assert message in caught.value.diagnostics[0].message
     assert hint in caught.value.diagnostics[0].hint
     assert left(tmp_path) == ["lock"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "runs"),
+    [
+        ("enabled\ninterpreter /usr/bin/qemu\nflags: POCF\noffset 0\n", True),
+        ("enabled\ninterpreter /usr/bin/qemu\nflags: \noffset 0\n", False),
+        ("disabled\ninterpreter /usr/bin/qemu\nflags: F\noffset 0\n", False),
+    ],
+)
+def test_an_emulator_counts_if_the_kernel_keeps_it_for_other_file_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, runs: bool
+) -> None:
+    monkeypatch.setattr(emulation, "REGISTERED", tmp_path)
+    assert emulation.runs(platform.machine())
+    assert not emulation.runs("riscv64")
+    (tmp_path / "qemu-riscv64").write_text(entry)
+    assert emulation.runs("riscv64") is runs
 
 
 def test_lines_are_whole_however_the_text_arrives() -> None:

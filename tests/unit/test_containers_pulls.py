@@ -207,7 +207,7 @@ def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
 def test_the_engines_client_itself_refuses(engine: Engine, name: str) -> None:
     images = Images()
     with pytest.raises(MissingError):
-        list(images.pull(name))
+        list(images.pull(name, "x86_64"))
     images.close()
     assert engine.pulls == []
 
