@@ -231,7 +231,7 @@ def audit(
         kernels=own,
         provided=provided,
         beside=_beside(context, cell, wheel, own),
-        expectation=expectation(context.file, cell.cuda or None),
+        expectation=expectation(context.file, cell.cuda or None, cell.machine),
     )
     return context.add_step(
         step,

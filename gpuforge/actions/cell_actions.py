@@ -25,8 +25,14 @@ from gpuforge.plan.context import PlanContext
 from gpuforge.plan.site import Machine
 from gpuforge.plan.supported import notes, refuse, tested_where_built
 
+<<<<<<< HEAD
 # by Cell.cuda and .axes, and the object's name
 _Kernels = Mapping[tuple[str, Values], Mapping[str, ActionInput]]
+=======
+_Kernels = dict[
+    tuple[str, Values, str], Mapping[str, ActionInput]
+]  # by Cell.cuda, .axes and .machine, and the object's name
+>>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
 
 
 @dataclass(frozen=True)
@@ -83,13 +89,13 @@ def lower(
     """
     refuse(file, cells)
     context = PlanContext(file, tuple(cells), machine, test, gpu, environ, _files(file, cells))
-    compiled: dict[tuple[str, Values], Mapping[str, ActionInput]] = {}
+    compiled: _Kernels = {}
     ends = {}
-    contexts = {cell.point: context.at(cell.point) for cell in cells}
+    contexts = {(cell.point, cell.machine): context.on(cell.machine).at(cell.point) for cell in cells}
     for cell in cells:
-        here = contexts[cell.point]
-        if (cell.cuda, cell.axes) not in compiled:
-            compiled[cell.cuda, cell.axes] = kernels(here, cell)
+        here = contexts[cell.point, cell.machine]
+        if (cell.cuda, cell.axes, cell.machine) not in compiled:
+            compiled[cell.cuda, cell.axes, cell.machine] = kernels(here, cell)
         ends[cell.id] = _cell(here, cell, compiled)
     front = front_package(context)
     return Plan(
@@ -138,14 +144,19 @@ def _cell(context: PlanContext, cell: Cell, compiled: _Kernels) -> _Ends:
     host = host_build(context, cell)
     own = brought = None
     if kernels_wheels.is_split(context.file.manifest):
-        shared = compiled[first_of(context, cell).cuda, ()]
+        shared = compiled[first_of(context, cell).cuda, (), cell.machine]
         wheel = host_wheel(context, cell, host, _chosen(context, shared, own=False))
-        own = kernels_wheel(context, cell, _chosen(context, compiled[cell.cuda, ()], own=True))
+        own = kernels_wheel(context, cell, _chosen(context, compiled[cell.cuda, (), cell.machine], own=True))
     else:
+<<<<<<< HEAD
         here = compiled[cell.cuda, cell.axes]
         # a library needs other libraries, as the host wheel does
         fallbacks = (item for item in context.objects if item.role == "fallback" and item.kind == "library")
         libraries = [here[item.name] for item in fallbacks]
+=======
+        here = compiled[cell.cuda, cell.axes, cell.machine]
+        libraries = [here[item.name] for item in context.objects if _is_library(item)]
+>>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
         brought = provided(context, cell, host, libraries)
         wheel = finished_wheel(context, cell, host, list(here.values()), brought)
     report = audit(context, cell, wheel, own, brought)

@@ -32,18 +32,19 @@ from gpuforge.toolchains.toolchain import Compiler, CompilerCall
 
 
 def kernels(context: PlanContext, cell: Cell) -> dict[str, ActionInput]:
-    """Return the kernels of each object that has some, by its name, for the toolkit of a cell."""
+    """Return the kernels of each object that has some, by its name, for the toolkit and machine type of a cell."""
     return {item.name: _kernels(context, cell, item) for item in context.objects}
 
 
 def _kernels(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
-    at = context.machine.kernels_at(cell.cuda)
     refuse_same_modules(context.file, item)
-    step = _way(item)(context, cell, item)
+    way = _way(item)
+    of_machine = way not in {user_sources, modules}
+    step = way(context, cell, item)
     return context.add_step(
         step,
-        at,
-        id=f"{kernels_name(context, cell)}/{item.name}",
+        context.machine.kernels_at(cell.cuda, cell.machine if of_machine else ""),
+        id=f"{kernels_name(context, cell, of_machine=of_machine)}/{item.name}",
         kind="package",
         title=f"{step.verb} {item.name}" + (f" for CUDA {cell.toolkit}" if cell.cuda else ""),
         outputs=(KERNELS,),
@@ -109,7 +110,7 @@ def _module(context: PlanContext, cell: Cell, item: LoweredObject, source: str) 
     targets = context.file.manifest.cuda.versions[cell.cuda].targets
     host = compiler.use(context, at.hosts[cell.cuda], at)
     action = Action(
-        id=f"{kernels_name(context, cell)}/{item.name}/{source}",
+        id=f"{kernels_name(context, cell, of_machine=False)}/{item.name}/{source}",
         kind="compile",
         title=f"compile {source} with nvcc {cell.toolkit} for {nvcc.images(targets)}",
         advice=advice.of_compile(context.file, item.number),
@@ -148,7 +149,7 @@ def libraries_by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> 
             _compile_by_host(context, cell, item, call, level),
             () if call.for_gpus else (KernelImage("library", CpuLevel(level)),),
         )
-        for level in item.levels or ("",)
+        for level in (item.levels if cell.machine == "x86_64" else ()) or ("",)
     )
     made_by = CompiledBy(host.family, str(host.version))
     return IndexLibraries[Handle](
@@ -167,7 +168,7 @@ def library_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> In
 def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
     """Compile for every architecture of the toolkit; libcudart is linked according to the manifest's linkage."""
     file = context.file
-    at = context.machine.kernels_at(cell.cuda)
+    at = context.machine.kernels_at(cell.cuda, cell.machine)
     host = compiler.use(context, at.hosts[cell.cuda], at)
     targets = file.manifest.cuda.versions[cell.cuda].targets
     paths = _paths(item)
@@ -189,14 +190,14 @@ def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> A
 
 
 def _host(context: PlanContext, cell: Cell, item: LoweredObject) -> Compiler:
-    at = context.machine.kernels_at(cell.cuda)
+    at = context.machine.kernels_at(cell.cuda, cell.machine)
     return at.others.get(next(iter(item.toolchains)), at.hosts[cell.cuda])
 
 
 def _compile_by_host(
     context: PlanContext, cell: Cell, item: LoweredObject, made: CompilerCall, level: str
 ) -> ActionInput:
-    at = context.machine.kernels_at(cell.cuda)
+    at = context.machine.kernels_at(cell.cuda, cell.machine)
     host = _host(context, cell, item)
     used = compiler.use(context, host, at)
     paths, inputs, label = _paths(item), used.inputs, f" for {level}" if level else ""
@@ -226,7 +227,7 @@ def _action(
     inputs: Mapping[str, Input],
     level: str = "",
 ) -> ActionInput:
-    at = context.machine.kernels_at(cell.cuda)
+    at = context.machine.kernels_at(cell.cuda, cell.machine)
     action = Action(
         id=f"{kernels_name(context, cell)}/{item.name}/library" + (f"-{level}" if level else ""),
         kind="compile",

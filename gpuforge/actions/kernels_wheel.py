@@ -91,7 +91,7 @@ def packed(spec: PackageKernelsWheel[Path], scratch: Path, output: Path) -> Path
 
 def first_of(context: PlanContext, cell: Cell) -> Cell:
     """Return the first chosen cell of the same Python, whose kernels stand for those of all CUDA versions."""
-    return next(each for each in context.cells if each.python == cell.python)
+    return next(each for each in context.cells if (each.python, each.machine) == (cell.python, cell.machine))
 
 
 def host_wheel(
@@ -131,9 +131,9 @@ def host_wheel(
 def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInput]) -> ActionInput:
     """Make the kernels wheel of one toolkit; it serves every Python."""
     file, manifest = context.file, context.file.manifest
-    at = context.machine.kernels_at(cell.cuda)
+    at = context.machine.kernels_at(cell.cuda, cell.machine)
     found = at.toolkits[cell.cuda]
-    first = next(each for each in context.cells if each.cuda == cell.cuda)
+    first = next(each for each in context.cells if (each.cuda, each.machine) == (cell.cuda, cell.machine))
     step = PackageKernelsWheel[Handle](
         of=ActionInput(f"{_name_of_host(context, first)}/wheel", "declared"),
         toolkit=toolkit(context, cell, at),
@@ -149,7 +149,7 @@ def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInpu
         record=record_of_kernels(file, at, cell, at.hosts[cell.cuda]),
     )
     title = f"make {kernels_wheels.distribution(manifest, cell.toolkit)}"
-    name = f"cu{cell.toolkit}/kernels-wheel"
+    name = f"cu{cell.toolkit}{context.machine.suffix(cell.machine)}/kernels-wheel"
     return add(context, at, step, id=name, title=title)
 
 

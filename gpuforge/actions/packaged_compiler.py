@@ -172,7 +172,7 @@ class _Compilation(NamedTuple):
     def _link(self, target: CompilerTarget) -> ActionInput:
         """Compile all sources for a target; link them, with the compiler's runtime, into a library with the ABI id."""
         context, cell, item = self.context, self.cell, self.item
-        at = context.machine.kernels_at(cell.cuda)
+        at = context.machine.kernels_at(cell.cuda, cell.machine)
         used = compiler.use(context, at.hosts[cell.cuda], at)
         compiled = [*(self._compile(target, source) for source in item.sources), *self._runtime(target)]
         objects = {f"object{number}": made for number, made in enumerate(compiled)}
@@ -238,6 +238,15 @@ class _Compilation(NamedTuple):
             outputs=("environment",),
         )
 
+<<<<<<< HEAD
+=======
+    def _python_name(self, at: Location) -> str:
+        """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
+        label = self.context.label(of_kernels)
+        image = f"-{at.image.name}{self.context.machine.suffix(at.machine)}" if at.image else ""
+        return f"py{self.cell.python}{label}{image}"
+
+>>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
     def _programs(self) -> FileInput | None:
         """Return the plug-in's own files that its commands need, as an input."""
         folder = self.package.programs

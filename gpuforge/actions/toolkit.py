@@ -45,9 +45,9 @@ def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
     return context.add_step(
         FetchToolkit[Handle](provider=found.provider, source=found.source),
         None,
-        id=f"cu{cell.toolkit}/toolkit",
+        id=f"cu{cell.toolkit}{(other := context.machine.suffix(at.machine))}/toolkit",
         kind="fetch",
-        title=f"fetch CUDA {cell.toolkit} from {found.origin}{size}",
+        title=f"fetch CUDA {cell.toolkit}{other and f' for {at.machine}'} from {found.origin}{size}",
         outputs=("toolkit",),
         facts={"toolkit": found.identity, "provider": found.provider},
         env=variables.fetch(),

@@ -333,9 +333,11 @@ def _expectation(options: Options) -> Expectation | None:
     if options.manifest:
         from gpuforge.manifest.load import load
         from gpuforge.plan.expectation import expectation
+        from gpuforge.wheel.filename import machine_of
 
         source = load(options.manifest, for_building=False)
-        return expectation(source, options.cuda or _cuda_of(source, options.wheels))
+        machine = machine_of(wheel.name for wheel in options.wheels)
+        return expectation(source, options.cuda or _cuda_of(source, options.wheels), machine)
     if options.expect:
         from gpuforge.expectation import expecting
 

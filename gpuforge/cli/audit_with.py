@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import sys
 from collections.abc import Sequence
@@ -22,11 +21,9 @@ from gpuforge.requirements import requirement_by_name
 from gpuforge.wheel import filename, metadata, package_index, remote
 from gpuforge.wheel.archive import Archive, info_folders
 from gpuforge.wheel.dist_info import DistInfo
-from gpuforge.wheel.filename import LinuxTag
 from gpuforge.wheel.package_index import public, session
 
 _PROJECT = r"[a-z0-9]+(?:-[a-z0-9]+)*"
-_MACHINES = ("x86_64", "aarch64")
 
 
 def installed_with(
@@ -41,7 +38,8 @@ def installed_with(
     beside = [_requirement(text) for text in requirements]
     given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]
     installed = _installed(folder) if folder else {}
-    where = package_index.For(python or python_for(folder, given), _machine(given), installed)
+    machine = filename.machine_of(path.name for path in given)
+    where = package_index.For(python or python_for(folder, given), machine, installed)
     own = [_own(path) for path in given]
     try:
         chosen = package_index.choose([*own, *beside], where)
@@ -65,7 +63,8 @@ def published(text: str, wheels: Sequence[Path]) -> list[Input]:
     for python in dict.fromkeys(python_for(None, [file]) for file in files) or [python_for(None, [])]:
         try:
             chosen = package_index.choose(
-                [requirement], package_index.For(python, _machine(files), alone=True)
+                [requirement],
+                package_index.For(python, filename.machine_of(path.name for path in files), alone=True),
             )
         except ActionError as error:
             raise UsageError.all_of(error.diagnostics) from error
@@ -116,12 +115,6 @@ def python_for(folder: Path | None, wheels: Sequence[Path]) -> str:
         if found := only or stable:
             return str(min(found))
     return str(own)
-
-
-def _machine(wheels: Sequence[Path]) -> str:
-    tags = (LinuxTag.parse(tag.platform) for wheel in wheels for tag in filename.claims(wheel.name).tags)
-    machines = (tag.machine for tag in tags if tag and tag.machine in _MACHINES)
-    return next(machines, platform.machine())
 
 
 def _input(chosen: package_index.Chosen, client: remote.Session, *, outline: bool = True) -> Input:

@@ -39,7 +39,7 @@ from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, nothing_ran, verdicts
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.cell import Choice
+from gpuforge.plan.cell import Choice, machines
 from gpuforge.plan.compiler_cache import sharing
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import ContainerImage
@@ -295,8 +295,10 @@ def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerI
     """Return the images to build in, ready to run; none for local processes."""
     names = options.images or file.manifest.wheel.image or [DEFAULT_IMAGE]
     test = not options.no_test and (file.manifest.test.image or True)
+    here = machine_type()  # the place of kernels for GPUs, also where only other types are chosen
+    types = [each for each in machines(file.manifest, here) if each in (here, *(options.machine or (each,)))]
     return chosen(options.runner).sites(
-        SiteRequest(names, bool(options.images), test, cache, options.memory, say)
+        SiteRequest(names, types, bool(options.images), test, cache, options.memory, say)
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -32,8 +34,8 @@ from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
-from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.cell import Cell, Choice, Selection
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan.cell import Cell, Choice, Selection, matrix
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
@@ -110,7 +112,7 @@ def _variable_text(value: str | Sequence[str] | Mapping[str, str] | None) -> str
     "--event",
     type=click.Choice(["release", "pull-request"]),
     default="release",
-    help="pull-request: one wheel for each CUDA, of the newest Python, and its first test; none on a GPU.",
+    help="pull-request: one wheel for each CUDA and machine type, of the newest Python, and its first test.",
 )
 @allow_missing
 @pass_call
@@ -132,15 +134,22 @@ def command(
     """
     if tests and form in {"gitlab", "json"}:
         raise click.UsageError(f"--format {form} has the builds and the tests: leave --tests out")
-    choice, machine = Choice(**chosen), machine_type()
-    made = planned(path, choice, machine, lambda file: places(file, images, machine), call.environ)
-    options = [*(word for name in images for word in ("--image", name))]
-    options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
-    selection, reduced = made.selection, event == "pull-request"
-    cells = [*{cell.cuda: cell for cell in selection.cells}.values()] if reduced else selection.cells
-    jobs = [job(made, path, item, options) for item in cells]
-    wheels = {each["cell"]: each["distributions"][0] for each in jobs}
-    further = test_jobs(made, path, cells, wheels, reduced=reduced)
+    choice, jobs, further = Choice(**chosen), [], []
+    plans = [*_by_machine(path, choice, images, call)]
+    for made in plans:
+        options = [*(word for name in images for word in ("--image", name))]
+        options += (
+            ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
+        )
+        reduced, cells = event == "pull-request", made.selection.cells
+        cells = tuple({cell.cuda: cell for cell in cells}.values()) if reduced else cells
+        jobs += [job(made, path, item, options) for item in cells]
+        wheels = {each["cell"]: each["distributions"][0] for each in jobs}
+        further += test_jobs(made, path, cells, wheels, reduced=reduced)
+    selection = Selection(
+        tuple(cell for made in plans for cell in made.selection.cells),
+        tuple(item for made in plans for item in made.selection.left_out),
+    )
     if form == "table" and tests:
         table_of_tests(further)
     elif form == "table":
@@ -162,6 +171,22 @@ def command(
     for line in shared_by_jobs(call.environ) if form in MOST_JOBS and not tests else ():
         say(line)
     return missing_status(selection, allowed=choice.allow_missing)
+
+
+def _by_machine(path: Path, choice: Choice, images: Sequence[str], call: Call) -> Iterator[Planned]:
+    """Yield the plan of each machine type as that of a runner of this type, which builds nothing for others."""
+    here = machine_type()
+    every = matrix(load(path).manifest, here)
+    types = dict.fromkeys(
+        cell.machine
+        for cell in every
+        if choice.cell in {None, cell.id} and cell.machine in (choice.machine or (cell.machine,))
+    )
+    for machine in types or (here,):  # a choice that fits no cell is refused here
+        only = replace(choice, machine=(machine,)) if types and not choice.cell else choice
+        made = planned(path, only, machine, partial(places, images=images, machine=machine), call.environ)
+        left_out = tuple(item for item in made.selection.left_out if item.cell.machine == machine)
+        yield made._replace(selection=made.selection._replace(left_out=left_out))
 
 
 def _warn(selection: Selection, jobs: Sequence[Mapping[str, Any]], system: str) -> None:
@@ -219,7 +244,9 @@ def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[s
         **({"axes": dict(cell.axes)} if cell.axes else {}),
         "machine": cell.machine,
         "distributions": distributions(made.file, cell),
-        "archs": list(made.file.manifest.cuda.versions[cell.cuda].archs) if cell.cuda else [],
+        "archs": list(made.file.manifest.on(cell.machine).cuda.versions[cell.cuda].archs)
+        if cell.cuda
+        else [],
         "image": at.image_id,
         "compiler": described(at.image, host.family, host.version.major),
         "prepare": shlex.join(to_build(used)),

@@ -149,6 +149,9 @@ def selection(command: F) -> F:
             metavar="NAME=VALUE",
             help="Only this value of one of the manifest's [axes]; may be repeated.",
         ),
+        click.option(
+            "--machine", metavar="aarch64", help="Only these machine types of [wheel] machines.", **several
+        ),
         click.option("--python", metavar="3.11,3.13", help="Only these Python versions.", **several),
         click.option("--cuda", metavar="11,12", help="Only these toolkits: 12 is every 12.x.", **several),
         click.argument("path", type=PATH, default=Path()),

@@ -205,9 +205,7 @@ def _fill(stage: Stage, folder: Path, log: Log) -> None:
     if stage.toolkit:
         log.step(f"fetch CUDA {stage.toolkit}")
         files = debian.source(stage.toolkit, (), stage.machine)
-        debian.provision_debian(
-            files.parts, files.pins, folder / "toolkit", say=log.write, machine=stage.machine
-        )
+        debian.provision_debian(files.parts, files.pins, folder / "toolkit", say=log.write)
 
 
 def _neutral(member: tarfile.TarInfo) -> tarfile.TarInfo:

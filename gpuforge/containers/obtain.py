@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from gpuforge import digest, disk
-from gpuforge.containers import catalog
+from gpuforge.containers import catalog, emulation
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.catalog import CatalogImage, Purpose
 from gpuforge.containers.engine import RefusedError, not_started
@@ -60,6 +61,11 @@ def contents(images: Images, image: EngineImage, name: str, cache: Path) -> Inve
 def _ask(images: Images, image: EngineImage, name: str) -> str:
     ran = images.run(image.id, ["/bin/sh", "-c", _SHELL, "sh", SCRIPT, question()])
     if why := not_started(ran.errors):
+        if "Exec format" in why:
+            raise MissingError.of(
+                f"image {name} is for another machine type than {platform.machine()}, and the engine has no emulation",
+                hint=emulation.HINT,
+            )
         raise MissingError.of(
             f"image {name} cannot run /bin/sh: {why}",
             hint="builds need a shell and the GNU C library: take one of `gpuforge images list`",
@@ -120,21 +126,23 @@ def images(
     names: Sequence[str],
     *,
     test: str | bool,
-    machine: str,
+    machines: Sequence[str],
     cache: Path,
     pulls: Callable[[str], None],
 ) -> list[ContainerImage]:
-    """Return the images of these names, ready to run; a missing one of a registry is pulled, after a call of `pulls`.
+    """Return the images of these names for each machine type, ready to run.
+
+    A missing one of a registry is pulled, after a call of `pulls`.
 
     gpuforge's own images are never pulled, nor is any other reference that `refuse_pull` refuses.
 
     `test` is the image that wheels are tested in: True for the one that gpuforge has beside each, False for none.
-    Raises one MissingError for all images that are missing and cannot be pulled, and UsageError for one of another
-    machine type than `machine`.
+    Raises one MissingError for all images that are missing and cannot be pulled, and UsageError if all images are of
+    other machine types.
     """
     found: list[ContainerImage] = []
     absent: list[Diagnostic] = []
-    for name in names:
+    for machine, name in product(machines, names):
         known = catalog.find(name, machine)
         clean = test if isinstance(test, str) else known.test if known and test else None
         try:
@@ -147,6 +155,9 @@ def images(
             found.append(replace(built_in, test=beside, spare=test is True))
         except MissingError as error:
             absent += error.diagnostics
+        except UsageError:
+            if len(names) == 1:  # else others may be of this type
+                raise
     if absent:
         raise MissingError.all_of(dict.fromkeys(absent))
     return found
@@ -166,7 +177,10 @@ def _image(
         image = _pull(engine, name, reference, machine)
     found = contents(engine, image, name, cache)
     if found.machine != machine:
-        raise UsageError.of(f"image {name} is for {found.machine}, and this machine is {machine}")
+        raise UsageError.of(
+            f"image {name} is for {found.machine}, and the wheels are for {machine}",
+            hint="name one image for each machine type, by its digest, or those of `gpuforge images list`",
+        )
     if not found.glibc:
         raise UsageError.of(
             f"image {name} has another C library than glibc, which manylinux wheels and CUDA need",

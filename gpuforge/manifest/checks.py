@@ -330,8 +330,17 @@ def toolkits(data: Raw) -> Iterator[Problem]:
 
 
 def architectures(data: Raw) -> Iterator[Problem]:
-    """Yield `ptx` and objects with code for `archs` if a toolkit's `archs = []` means that there is none."""
+    """Yield tables for machines without wheels, and what contradicts a toolkit's `archs = []`: there is no GPU code."""
+    machines = table(data, "wheel").get("machines")
     for key, version in toolkits_of(data):
+        for machine in {"x86_64", "aarch64"} & version.keys():
+            if isinstance(machines, list) and machine not in machines:
+                yield Problem(
+                    ("cuda", key, machine),
+                    f"{_version_table(key)} has architectures for {machine}, but [wheel] machines does not list it",
+                    f'add "{machine}" there, or remove the table',
+                    at_key=True,
+                )
         if version.get("archs") != []:
             continue
         if "ptx" in version:

@@ -141,9 +141,11 @@ def _unknown_key(location: Location, path: KeyPath, data: Mapping[str, Any]) -> 
     owners: dict[str, list[str]] = {}
     for section in sections():
         for name in keys_of(section.model) if section.header else ():
-            owners.setdefault(name, []).append(f"`{section.header}`")
+            above = f"`{section.header.rpartition('.')[0]}]`"
+            if above not in owners.setdefault(name, []):  # else the key has the same meaning there
+                owners[name].append(f"`{section.header}`")
     elsewhere = get_close_matches(spelled, owners, n=1, cutoff=0.8)
-    if near:
+    if near and (near[0] == spelled or spelled not in owners):
         hint = f"did you mean `{near[0]}`?"
     elif elsewhere:
         hint = f"`{elsewhere[0]}` is a key of {' and of '.join(owners[elsewhere[0]])}"

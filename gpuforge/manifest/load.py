@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -18,7 +18,7 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest import axes
 from gpuforge.manifest.axes import MOST, Point, axis_problems, points
 from gpuforge.manifest.checks import problems
-from gpuforge.manifest.model import Manifest
+from gpuforge.manifest.model import MachineType, Manifest
 from gpuforge.manifest.positions import locate
 from gpuforge.manifest.problem import Problem, printable
 from gpuforge.manifest.syntax import TomlError, parse
@@ -53,6 +53,11 @@ class ManifestFile:
         whole = there.model_copy(update={"cuda": self.whole.cuda}) if self.whole else None
         return replace(self, manifest=there.model_copy(update={"cuda": self.manifest.cuda}), whole=whole)
 
+    def on(self, machine: str) -> ManifestFile:
+        """Return the manifest with the architectures for wheels of a machine type."""
+        whole = self.whole.on(machine) if self.whole else None
+        return replace(self, manifest=self.manifest.on(machine), whole=whole)
+
     def place(self, *keys: str | int) -> Place:
         """Return where a value stands in the file: `place("cuda", "13", "archs", 0)`.
 
@@ -86,13 +91,19 @@ def _spelled_out(file: ManifestFile) -> ManifestFile:
     """Return the manifest with the architectures that "common" stands for; raises UsageError for unknown toolkits."""
     versions = dict(file.manifest.cuda.versions)
     for name, version in versions.items():
-        if releases.COMMON in version.archs:
+        own = {machine: table for machine in get_args(MachineType) if (table := version.own(machine))}
+        if releases.COMMON in {*version.archs, *(arch for table in own.values() for arch in table.archs)}:
             try:
-                archs = releases.spelled_out(version.archs, releases.release(version.toolkit))
+                release = releases.release(version.toolkit)
             except UsageError as error:
                 place = file.place("cuda", name, "toolkit")
                 raise UsageError.all_of(each._replace(place=place) for each in error.diagnostics) from error
-            versions[name] = version.model_copy(update={"archs": archs})
+            tables = {
+                machine: table.model_copy(update={"archs": releases.spelled_out(table.archs, release)})
+                for machine, table in own.items()
+            }
+            archs = releases.spelled_out(version.archs, release)
+            versions[name] = version.model_copy(update={**tables, "archs": archs})
     if versions == file.manifest.cuda.versions:
         return file
     cuda = file.manifest.cuda.model_copy(update={"versions": versions})

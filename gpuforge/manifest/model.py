@@ -308,6 +308,21 @@ class DeclaredToolchain(Table):
         return SpecifierSet(self.version or "")
 
 
+MachineType = Literal["x86_64", "aarch64"]
+
+
+class CudaOfMachine(Table):
+    """Architectures for the wheels of one machine type, in place of the toolkit's own `archs` and `ptx`: Jetson and
+    Grace are aarch64, and older GPUs are not there."""
+
+    archs: Annotated[tuple[forms.Architecture, ...], Distinct, CommonOrMany] = Field(
+        min_length=1, examples=[["90", "100", "110", "121"]]
+    )
+    """As in `[cuda.<version>]`."""
+    ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["121"])
+    """As in `[cuda.<version>]`, whose `ptx` does not count here."""
+
+
 class CudaVersion(Table):
     """One CUDA toolkit, and the architectures to build for with it."""
 
@@ -341,6 +356,17 @@ class CudaVersion(Table):
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
     """Compute capability of the PTX to embed, for GPUs newer than those in `archs`. `90a` is refused: no newer GPU runs
     its PTX."""
+    x86_64: CudaOfMachine | None = None
+    aarch64: CudaOfMachine | None = None
+
+    def own(self, machine: str) -> CudaOfMachine | None:
+        """Return the table for wheels of one machine type, if there is one."""
+        return {"x86_64": self.x86_64, "aarch64": self.aarch64}.get(machine)
+
+    def on(self, machine: str) -> CudaVersion:
+        """Return it with the architectures for wheels of a machine type."""
+        own = self.own(machine)
+        return self.model_copy(update={"archs": own.archs, "ptx": own.ptx}) if own else self
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -540,6 +566,13 @@ class Wheel(Table):
     fits its toolkit; `gpuforge matrix --format json` shows which. Kernels are compiled in the first image with such a
     compiler. A host build without CUDA uses the image with the oldest C library. Builds without containers use no
     image, but report a wheel that needs a newer platform than a policy listed here (`manylinux_2_28`)."""
+    machines: Annotated[tuple[MachineType, ...], Field(min_length=1), Distinct] | None = Field(
+        default=None, examples=[["x86_64", "aarch64"]]
+    )
+    """Machine types to build wheels for. Default: that of the building machine. With `--runner docker`, wheels of
+    another type are built and tested under emulation ([containers](containers.md#other-machine-types)); local processes
+    cannot build them. Kernels that nvcc compiles are the same for all: they are compiled once, on the building
+    machine. `gpuforge matrix` gives each wheel a runner of its type."""
     size_limit: forms.Size | None = Field(default=None, alias="size-limit", examples=["100 MB"])
     """Largest size of a wheel. MB is 10⁶ bytes, MiB 2²⁰."""
     exclude: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["gomp"]])
@@ -720,6 +753,13 @@ class Manifest(Table):
     wheel: Wheel = Field(default_factory=Wheel)
     audit: Audit = Field(default_factory=Audit)
     test: Test = Field(default_factory=Test)
+
+    def on(self, machine: str) -> Manifest:
+        """Return the manifest with the architectures for wheels of a machine type."""
+        versions = {name: version.on(machine) for name, version in self.cuda.versions.items()}
+        if versions == self.cuda.versions:
+            return self
+        return self.model_copy(update={"cuda": self.cuda.model_copy(update={"versions": versions})})
 
     @property
     def host_cuda(self) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from gpuforge.cpython import CPython
 from gpuforge.cuda.targets import Target
@@ -16,8 +16,10 @@ from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.axes import Point, Values, label, wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import CudaVersion, Manifest
+from gpuforge.manifest.model import CudaOfMachine, CudaVersion, Manifest
 from gpuforge.runtime.arch import Arch
+
+OfMachine = TypeVar("OfMachine", CudaVersion, CudaOfMachine)
 
 
 class Cell(NamedTuple):
@@ -67,12 +69,14 @@ class LeftOut(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The user's choice of cells, by toolkit ("12": every 12.x, "12.4": that one), by Python, by axes ("torch=2.11"),
-    or by id; and the architectures for a quick try. With `allow_missing`, chosen cells may be left out.
+    by machine type, or by id; and the architectures for a quick try. With `allow_missing`, chosen cells may be left
+    out.
     """
 
     cuda: Sequence[str] = ()
     python: Sequence[str] = ()
     axis: Sequence[str] = ()
+    machine: Sequence[str] = ()
     archs: Sequence[str] = ()
     cell: str | None = None
     allow_missing: bool = False
@@ -81,7 +85,8 @@ class Choice:
 class Selection(NamedTuple):
     """The cells to build and those left out, in the manifest's order.
 
-    `requested` are the dimensions that the user chose by hand, "cuda" and "python": what they need must be there.
+    `requested` are the dimensions that the user chose by hand, "cuda", "python" and "machine": what they need must be
+    there.
     """
 
     cells: tuple[Cell, ...]
@@ -94,15 +99,23 @@ class Selection(NamedTuple):
         return tuple(item for item in self.left_out if item.reason.kind == "missing")
 
 
-def matrix(manifest: Manifest, machine: str) -> tuple[Cell, ...]:
-    """Return every cell of the manifest for one machine type ("x86_64"), in the manifest's order."""
+def machines(manifest: Manifest, here: str) -> tuple[str, ...]:
+    """Return the machine types of the manifest's wheels, this machine's (`here`) first."""
+    return tuple(sorted(manifest.wheel.machines or (here,), key=lambda machine: machine != here))
+
+
+def matrix(manifest: Manifest, here: str) -> tuple[Cell, ...]:
+    """Return every cell of the manifest, in its order; `here` is this machine's type ("x86_64")."""
+    return tuple(cell for machine in machines(manifest, here) for cell in _of_machine(manifest, machine))
+
+
+def _of_machine(manifest: Manifest, machine: str) -> Iterator[Cell]:
     package = manifest.package
     pythons = ("3",) if package.abi == "none" else tuple(package.python)
     plain = kernels_wheels.is_split(manifest) or not manifest.cuda.versions
     namings = ("plain",) if plain else manifest.wheel.naming
     toolkits = [(name, each.toolkit, each.axes) for name, each in manifest.cuda.versions.items()]
     spans = manifest.wheel.spans
-    found = []
     for name, toolkit, axes in toolkits or [("", "", {})]:
         for python, points in product(pythons, [*wheels({**manifest.axes, **axes}, spans)]):
             own = _own(points[0], spans)
@@ -110,25 +123,25 @@ def matrix(manifest: Manifest, machine: str) -> tuple[Cell, ...]:
             build_id = "-".join(filter(None, [_tag(python, package.abi), cuda, label(own), machine]))
             for naming in namings:
                 own_id = f"{build_id}-{naming}" if len(namings) > 1 else build_id
-                found.append(Cell(own_id, build_id, python, name, toolkit, machine, naming, own, points))
-    return tuple(found)
+                yield Cell(own_id, build_id, python, name, toolkit, machine, naming, own, points)
 
 
 def _own(point: Point, spans: Sequence[str]) -> Values:
     return tuple((name, value) for name, value in point.values if name not in spans)
 
 
-def select(file: ManifestFile, machine: str, choice: Choice = Choice()) -> Selection:
-    """Choose cells of the matrix for a machine type.
+def select(file: ManifestFile, here: str, choice: Choice = Choice()) -> Selection:
+    """Choose cells of the matrix; `here` is this machine's type.
 
     If the manifest is narrowed to some architectures, cells whose toolkit has none of them are left out.
 
     Raises UsageError for a choice that is not in the manifest, with the possible ones.
     """
     cuda, python, cell = choice.cuda, choice.python, choice.cell
-    if cell is not None and (cuda or python or choice.axis):
-        raise UsageError.of("--cell names one cell", hint="leave --cuda, --python and --axis out")
-    cells = matrix(file.manifest, machine)
+    if cell is not None and (cuda or python or choice.axis or choice.machine):
+        raise UsageError.of("--cell names one cell", hint="leave --cuda, --python, --axis and --machine out")
+    cells = matrix(file.manifest, here)
+    _check_machine(file, here, choice.machine)
     _check_cuda(file, cuda)
     _check_python(file, python)
     chosen_values = _chosen_values(file, choice.axis)
@@ -140,13 +153,13 @@ def select(file: ManifestFile, machine: str, choice: Choice = Choice()) -> Selec
     chosen, left_out = [], []
     for candidate in cells:
         each_python = file.manifest.package.abi is None  # else one wheel serves several
-        reason = _not_selected(candidate, cuda, python if each_python else (), chosen_values, cell)
+        reason = _not_selected(candidate, choice, python if each_python else (), chosen_values)
         if reason:
             left_out.append(LeftOut(candidate, reason))
         else:
             chosen.append(candidate)
     chosen, without = _with_archs(file, chosen, requested=bool(cuda or cell))
-    by_hand = {"cuda": cuda or cell, "python": python or cell}
+    by_hand = {"cuda": cuda or cell, "python": python or cell, "machine": choice.machine or cell}
     requested = frozenset(name for name, given in by_hand.items() if given and not choice.allow_missing)
     return Selection(tuple(chosen), (*left_out, *without), requested)
 
@@ -162,17 +175,21 @@ def _with_archs(
     if not file.narrowed:
         return cells, []
     versions = (file.whole or file.manifest).cuda.versions
-    tables = {cell.cuda: having(versions[cell.cuda], file.narrowed) for cell in cells}
-    found = {arch for archs in tables.values() for arch in archs}
+    tables = {(cell.cuda, cell.machine): versions[cell.cuda].on(cell.machine) for cell in cells}
+    found = {arch for table in tables.values() for arch in having(table, file.narrowed)}
     numbers = tuple(arch.number for arch in file.narrowed)
     lacking = [arch.number for arch in file.narrowed if arch not in found]
-    without = [name for name, archs in tables.items() if not archs]
+    without = {key: table.archs for key, table in tables.items() if not having(table, file.narrowed)}
     if not (lacking or without):
         return cells, []
     if lacking:
         raise UsageError.of(
             f"--archs {','.join(lacking)}: no chosen toolkit compiles for {'it' if len(lacking) == 1 else 'them'}",
-            hint="; ".join(f"[cuda.{name}] has {', '.join(versions[name].archs)}" for name in tables),
+            hint="; ".join(
+                dict.fromkeys(
+                    f"[cuda.{name}] has {', '.join(table.archs)}" for (name, _), table in tables.items()
+                )
+            ),
             place=file.place("cuda"),
         )
     if requested:
@@ -180,16 +197,16 @@ def _with_archs(
             Diagnostic(
                 f"--archs {','.join(numbers)}: [cuda.{name}] compiles for none of them",
                 file.place("cuda", name, "archs"),
-                f"it has {', '.join(versions[name].archs)}; choose others, or leave it out of --cuda",
+                f"it has {', '.join(archs)}; choose others, or leave it out of --cuda",
             )
-            for name in without
+            for (name, _), archs in without.items()
         )
     left_out = [
-        LeftOut(cell, _by_option("--archs", numbers, cuda=(cell.cuda,), archs=versions[cell.cuda].archs))
+        LeftOut(cell, _by_option("--archs", numbers, cuda=(cell.cuda,), archs=archs))
         for cell in cells
-        if cell.cuda in without
+        if (archs := without.get((cell.cuda, cell.machine)))
     ]
-    return [cell for cell in cells if cell.cuda not in without], left_out
+    return [cell for cell in cells if (cell.cuda, cell.machine) not in without], left_out
 
 
 def _tag(python: str, abi: str | None) -> str:
@@ -197,6 +214,17 @@ def _tag(python: str, abi: str | None) -> str:
         return "py3"
     tag = CPython.parse(python).tag
     return f"{tag}-{abi}" if abi else tag
+
+
+def _check_machine(file: ManifestFile, here: str, chosen: Sequence[str]) -> None:
+    known = machines(file.manifest, here)
+    for machine in chosen:
+        if machine not in known:
+            raise UsageError.of(
+                f"--machine {machine}: the manifest has no wheels for it",
+                hint=f"it has {', '.join(known)}; [wheel] machines lists them",
+                place=file.place("wheel", "machines"),
+            )
 
 
 def _check_cuda(file: ManifestFile, cuda: Sequence[str]) -> None:
@@ -266,16 +294,14 @@ def _chosen_values(file: ManifestFile, axis: Sequence[str]) -> dict[str, list[st
 
 
 def _not_selected(
-    cell: Cell,
-    cuda: Sequence[str],
-    python: Sequence[str],
-    axis: Mapping[str, Sequence[str]],
-    cell_id: str | None,
+    cell: Cell, choice: Choice, python: Sequence[str], axis: Mapping[str, Sequence[str]]
 ) -> LeftOutReason | None:
-    if cell_id is not None:
-        return None if cell.id == cell_id else _by_option("--cell", (cell_id,))
-    if cuda and not any(is_of(cell.toolkit, w) for w in cuda):
-        return _by_option("--cuda", cuda)
+    if choice.cell is not None:
+        return None if cell.id == choice.cell else _by_option("--cell", (choice.cell,))
+    if choice.machine and cell.machine not in choice.machine:
+        return _by_option("--machine", choice.machine)
+    if choice.cuda and not any(is_of(cell.toolkit, w) for w in choice.cuda):
+        return _by_option("--cuda", choice.cuda)
     if python and cell.python not in python:
         return _by_option("--python", python)
     for name, value in cell.axes:
@@ -318,9 +344,15 @@ def having(version: CudaVersion, archs: Container[Arch]) -> tuple[Arch, ...]:
 
 
 def _narrowed(version: CudaVersion, chosen: Container[Arch]) -> CudaVersion:
-    archs = tuple(text for text in version.archs if Target.parse(text).arch in chosen)
-    ptx = version.ptx if version.ptx and Arch.parse(version.ptx) in chosen else None
-    return version.model_copy(update={"archs": archs, "ptx": ptx}) if archs else version
+    own = {name: _with(table, chosen) for name in ("x86_64", "aarch64") if (table := version.own(name))}
+    return _with(version, chosen).model_copy(update=own)
+
+
+def _with(table: OfMachine, chosen: Container[Arch]) -> OfMachine:
+    """Return a table with those of its architectures that are chosen; as it is if there are none."""
+    archs = tuple(text for text in table.archs if Target.parse(text).arch in chosen)
+    ptx = table.ptx if table.ptx and Arch.parse(table.ptx) in chosen else None
+    return table.model_copy(update={"archs": archs, "ptx": ptx}) if archs else table
 
 
 def _arch(text: str) -> Arch:

@@ -85,6 +85,11 @@ class PlanContext:
         """Return the context at another point; both have the same actions."""
         return replace(self, file=self.files[point], point=point) if self.files else self
 
+    def on(self, machine: str) -> PlanContext:
+        """Return the context for wheels of a machine type; both have the same actions."""
+        files = {point: file.on(machine) for point, file in self.files.items()}
+        return replace(self, file=self.file.on(machine), files=files)
+
     def label(self, part: Part) -> str:
         """Return the suffix for the id of an action that depends on a part of the manifest: "-torch2.11".
 
@@ -191,7 +196,14 @@ class PlanContext:
         return git_version.described(self.tree.path, self.environ) if needed else ""
 
 
-def kernels_name(context: PlanContext, cell: Cell) -> str:
-    """Return the name of the kernels that are made once for a toolkit: "cu13.0/kernels"."""
+def kernels_name(context: PlanContext, cell: Cell, *, of_machine: bool = True) -> str:
+    """Return the name of the kernels that are made once for a toolkit: "cu13.0/kernels".
+
+    Kernels for GPUs are the same for all machine types, unless the toolkit's architectures differ by them; then, and
+    for kernels that are code of the machine type (`of_machine`), each further type has a name of its own.
+    """
     of_cuda = f"cu{cell.toolkit}" if cell.toolkit else ""
-    return f"{of_cuda}{context.label(of_kernels)}/kernels".lstrip("/")
+    table = context.file.manifest.cuda.versions.get(cell.cuda)
+    own = of_machine or (table and (table.x86_64 or table.aarch64))
+    suffix = context.machine.suffix(cell.machine) if own else ""
+    return f"{of_cuda}{context.label(of_kernels)}{suffix}/kernels".lstrip("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,13 +17,15 @@ from gpuforge.plan.recipe import packaged_images
 from gpuforge.toolchain_names import compiles_for
 
 
-def expectation(file: ManifestFile, cuda: str | None = None) -> Expectation:
-    """Return what a wheel should be that was built with the toolkit `cuda` (the key of its table).
+def expectation(
+    file: ManifestFile, cuda: str | None = None, machine: str = platform.machine()
+) -> Expectation:
+    """Return what a wheel should be that was built with the toolkit `cuda` (the key of its table), for a machine type.
 
     Without a key it is the manifest's only toolkit; where there are several, no architecture is expected.
     Raises UsageError for a key that the manifest does not have.
     """
-    manifest = file.manifest
+    manifest = file.manifest.on(machine)
     versions = manifest.cuda.versions
     if cuda is not None and cuda not in versions:
         raise UsageError.of(
@@ -31,18 +34,18 @@ def expectation(file: ManifestFile, cuda: str | None = None) -> Expectation:
             place=file.place("cuda"),
         )
     if kernels_wheels.is_split(manifest):
-        return _split(manifest)
+        return _split(manifest, machine)
     key = cuda or (next(iter(versions)) if len(versions) == 1 else None)
-    return _expectation(manifest, key, manifest.objects)
+    return _expectation(manifest, machine, key, manifest.objects)
 
 
-def _split(manifest: Manifest) -> Expectation:
+def _split(manifest: Manifest, machine: str) -> Expectation:
     """Return what the package's own wheel and each kernels wheel should be; the former is for no CUDA version."""
 
     def part(key: str | None) -> Expectation:
         own = key is not None
         objects = [o for o in manifest.objects if kernels_wheels.in_kernels_wheel(manifest, o) is own]
-        return _expectation(manifest, key, objects)
+        return _expectation(manifest, machine, key, objects)
 
     found = {
         kernels_wheels.distribution(manifest, version.toolkit): replace(part(key), python=())
@@ -51,7 +54,7 @@ def _split(manifest: Manifest) -> Expectation:
     return replace(part(None), kernels_wheels=found)
 
 
-def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:
+def _expectation(manifest: Manifest, machine: str, key: str | None, objects: Sequence[Object]) -> Expectation:
     table = manifest.cuda.versions[key] if key is not None else None
     without = not manifest.cuda.versions  # a package without CUDA
     targets = table.targets if table else ()
@@ -64,7 +67,7 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
         library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.form == "library"),
         targets={
-            o.name: packaged_images(manifest, o)
+            o.name: packaged_images(manifest, o, machine)
             for o in objects
             if o.role == "fallback" and compiles_for(manifest.toolchain_of(o).compiler) == "targets"
         },

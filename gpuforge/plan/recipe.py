@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -164,11 +163,11 @@ def runs_with(toolchain: DeclaredToolchain) -> str:
     return f"{package.runs_with}{toolchain.version or ''}" if package and package.runs_with else ""
 
 
-def packaged_images(manifest: Manifest, item: Object) -> tuple[KernelImage, ...]:
-    """Return the images that a fallback's targets give, on any machine."""
+def packaged_images(manifest: Manifest, item: Object, machine: str) -> tuple[KernelImage, ...]:
+    """Return the images that a fallback's targets give in a wheel for a machine type."""
     toolchain = manifest.toolchain_of(item)
     package = registry.toolchain(toolchain.compiler).packaged
-    targets = package.targets(toolchain.targets, platform.machine()) if package else ()
+    targets = package.targets(toolchain.targets, machine) if package else ()
     return tuple(target.image for target in targets)
 
 

@@ -105,6 +105,11 @@ class Location(NamedTuple):
     """By toolchain: the compilers of fallback libraries that the host toolchain does not compile."""
 
     @property
+    def machine(self) -> str:
+        """Its machine type: "x86_64"."""
+        return self.image.inventory.machine if self.image else platform.machine()
+
+    @property
     def path(self) -> str:
         """Its PATH: that of the image, whose tools may lie anywhere; on this machine the system's, not the user's."""
         return self.image.inventory.path if self.image else "/usr/bin:/bin"
@@ -121,16 +126,25 @@ class Location(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """Where each part of the work is done: on this machine, or in one or more images, the preferred one first."""
+    """Where each part of the work is done: on this machine, or in one or more images, the preferred one first.
+
+    Images of another machine type come after those of this one. Kernels for GPUs are the same for all types.
+    """
 
     locations: tuple[Location, ...]
     host_cuda: bool = True  # whether host builds are given a toolkit: `[build] cuda` of the manifest
 
     def at(self, cell: Cell) -> Location:
-        """Return where a cell is built: the first that has its toolkit, host compiler and Python."""
+        """Return where a cell is built: the first of its type that has its toolkit, host compiler and Python."""
         return next(
-            each for each in self.locations if cell.cuda in each.hosts and cell.python in each.interpreters
+            each
+            for each in self.locations
+            if each.machine == cell.machine and cell.cuda in each.hosts and cell.python in each.interpreters
         )
+
+    def suffix(self, machine: str) -> str:
+        """Return what tells actions of another machine type apart in their ids: "-aarch64"; "" for the first type."""
+        return "" if machine == self.locations[0].machine else f"-{machine}"
 
     def host_at(self, cell: Cell) -> tuple[Location, Compiler]:
         """Return where a cell's host build runs, and its compiler; without a toolkit both are the same for all cells.
@@ -141,7 +155,9 @@ class Machine(NamedTuple):
             at = self.at(cell)
             return at, at.hosts[cell.cuda]
         found = [
-            (each, each.usual) for each in self.locations if each.usual and cell.python in each.interpreters
+            (each, each.usual)
+            for each in self.locations
+            if each.machine == cell.machine and each.usual and cell.python in each.interpreters
         ]
         return min(found, key=lambda pair: pair[0].glibc)
 
@@ -150,9 +166,13 @@ class Machine(NamedTuple):
         built = self.at(cell)
         return built.tests if built.tests and cell.python in built.tests.interpreters else built
 
-    def kernels_at(self, cuda: str) -> Location:
-        """Return where the kernels of `[cuda.<cuda>]` are compiled: one place for all Pythons."""
-        return next(each for each in self.locations if cuda in each.hosts)
+    def kernels_at(self, cuda: str, machine: str = "") -> Location:
+        """Return where the kernels of `[cuda.<cuda>]` are compiled: one place for all Pythons.
+
+        Those that are libraries depend on the `machine` type, others do not.
+        """
+        places = (each for each in self.locations if cuda in each.hosts)
+        return next(each for each in places if machine in {"", each.machine})
 
 
 def host_compiler(file: ManifestFile, site: Site) -> Compiler:

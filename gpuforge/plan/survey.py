@@ -55,23 +55,29 @@ def resolve(
     only `[test] image` lacks it. Raises UsageError for combinations that cannot work, all of them at once, and
     MissingError for what is not there.
     """
-    surveys = [_Survey(file, selection, site) for site in sites or [ThisMachine()]]
-    buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys))
+    every = [_Survey(file, selection, site) for site in sites or [ThisMachine()]]
+    surveys = {
+        machine: [survey for survey in every if survey.location.machine == machine] or every[:1]
+        for machine in _names(selection, "machine")
+    }
+    buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys[c.machine]))
     others = [c for c in selection.cells if c not in buildable]
     chosen = [
         c
         for c in others
         if all(
             selection.requested & survey.lacks(c).keys() or c.python in survey.untestable
-            for survey in surveys
+            for survey in surveys[c.machine]
         )
     ]
     if chosen or not buildable:
-        refused = dict.fromkeys(e for c in chosen or others for s in surveys for e in s.lacks(c).values())
+        refused = dict.fromkeys(
+            e for c in chosen or others for s in surveys[c.machine] for e in s.lacks(c).values()
+        )
         problems = [d for error in refused for d in error.diagnostics]
         raise MissingError.all_of(dict.fromkeys(problems))
-    left_out = [LeftOut(cell, _missing([survey.problem(cell) for survey in surveys])) for cell in others]
-    machine = Machine(tuple(survey.location for survey in surveys), file.manifest.host_cuda)
+    left_out = [LeftOut(c, _missing([survey.problem(c) for survey in surveys[c.machine]])) for c in others]
+    machine = Machine(tuple(survey.location for survey in every), file.manifest.host_cuda)
     return machine, Selection(buildable, (*selection.left_out, *left_out), selection.requested)
 
 
@@ -84,8 +90,9 @@ class _Survey:
         self._others: Mapping[str, Compiler] = {}
         self.untestable: set[str] = set()  # the Pythons that only `[test] image` lacks
         cudas = _names(selection, "cuda")
+        machine = site.image.inventory.machine if site.image else machine_type()
+        file = file.on(machine)
         hosts = self._hosts(file, cudas, site, by_hand="cuda" in selection.requested)
-        machine = selection.cells[0].machine if selection.cells else machine_type()
         toolkits = self._all("cuda", filter(None, cudas), lambda name: toolkit_of(file, name, machine, site))
         unfit = [p for name, toolkit in toolkits.items() for p in unfit_compilers(file, name, toolkit)]
         if unfit:
@@ -102,6 +109,8 @@ class _Survey:
 
     def lacks(self, cell: Cell) -> dict[str, MissingError]:
         """Return the needs of a cell that the site does not have, by dimension."""
+        if cell.machine != self.location.machine:
+            return {"machine": _of_another_machine(cell.machine, self.location)}
         names = (("cuda", cell.cuda), ("python", cell.python))
         return {key[0]: self._missing[key] for key in names if key in self._missing}
 
@@ -162,6 +171,17 @@ class _Survey:
             except MissingError as error:
                 self._missing[dimension, name] = error
         return found
+
+
+def _of_another_machine(machine: str, at: Location) -> MissingError:
+    """Return the error for wheels of another machine type than all places to build in."""
+    where = f"image {at.image.name}" if at.image else "local processes"
+    return MissingError.of(
+        f"{where} cannot build wheels for {machine}: this machine is {machine_type()}",
+        hint=f"--runner docker builds them where QEMU emulates {machine} (gpuforge images build NAME --machine "
+        f"{machine}); or build them on a machine of that type, which `gpuforge matrix` names for CI; --machine "
+        f"{at.machine} leaves them out",
+    )
 
 
 def _missing(problems: Sequence[Diagnostic]) -> LeftOutReason:

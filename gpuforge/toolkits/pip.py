@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import toolkit_tree as trees
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.progress import Progress, Say
+from gpuforge.wheel.filename import claims, machine_of
 
 PROGRESS = "--progress-bar=raw"  # one line for each step: https://pip.pypa.io/en/stable/cli/pip_install/
 CRASH = "ERROR: Exception:"
@@ -92,6 +94,9 @@ def fetch_wheels(pins: Sequence[PinnedWheel], partial: Path, say: Say) -> None:
     scratch = partial / "tmp"
     scratch.mkdir()
     argv = [sys.executable, *PIP, f"--target={partial / 'site'}", f"--requirement={requirements_file}"]
+    if machine_of(pin.filename for pin in pins) != platform.machine():
+        others = {tag.platform for pin in pins for tag in claims(pin.filename).tags}
+        argv += [f"--platform={name}" for name in sorted(others)]
     env = {**os.environ, "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
     status, output = run_pip(argv, say, env)
     if status != 0:

@@ -7,6 +7,7 @@ https://packaging.python.org/en/latest/specifications/platform-compatibility-tag
 from __future__ import annotations
 
 import contextlib
+import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from packaging.version import Version
 from gpuforge.cpython import CPython
 from gpuforge.errors import ActionError
 from gpuforge.requirements import Release
+
+MACHINES = ("x86_64", "aarch64")
 
 
 class WheelName(NamedTuple):
@@ -159,6 +162,12 @@ def serves(platform: str, machine: str) -> bool:
     """Return whether a wheel with this platform tag can be installed on Linux with glibc on such a machine."""
     tag = LinuxTag.parse(platform)
     return platform == "any" or (tag is not None and (tag.libc, tag.machine) == ("glibc", machine))
+
+
+def machine_of(names: Iterable[str]) -> str:
+    """Return the machine type of the first of these wheels that names one, else this machine's."""
+    tags = (LinuxTag.parse(tag.platform) for name in names for tag in claims(name).tags)
+    return next((tag.machine for tag in tags if tag and tag.machine in MACHINES), platform.machine())
 
 
 class LockedRelease(NamedTuple):

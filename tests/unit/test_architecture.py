@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "manifest": {"cuda"},
     "cuda": set(),
     "toolchains": {"cuda"},
-    "toolkits": {"binary", "cuda", "toolchains"},
+    "toolkits": {"binary", "wheel", "cuda", "toolchains"},
     "plan": {"cuda", "manifest", "package", "toolchains", "toolkits"},
     "actions": {
         *("binary", "wheel", "cuda", "manifest", "toolchains", "toolkits"),

@@ -64,7 +64,7 @@ def test_each_part_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
     package = deb(FILES)
     publish(tmp_path, package)
     toolkit: list[str] = []
-    provision_debian([part(package)], [], tmp_path / "cuda", say=toolkit.append, machine="x86_64")
+    provision_debian([part(package)], [], tmp_path / "cuda", say=toolkit.append)
     compiler: list[str] = []
     provision_compiler([part(package)], tmp_path / "gcc", say=compiler.append)
     for said in (toolkit, compiler):
@@ -82,7 +82,7 @@ def test_one_tree_of_both_with_a_profile_that_names_no_folder_of_debian(tmp_path
         part(package + block, BlockFile("libcudart_static.a", 2, 7), BlockFile("stubs/libcuda.so", 9, 4),
              start=len(package), size=len(block)),
     ]  # fmt: skip
-    provision_debian(parts, [], tmp_path / "cuda", machine="x86_64")
+    provision_debian(parts, [], tmp_path / "cuda")
 
     tree = tmp_path / "cuda"
     files = {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file() and not p.is_symlink()}

@@ -24,12 +24,13 @@ _ON_A_WORKER = {False: "local", True: "docker"}  # the runner of actions without
 
 
 class SiteRequest(NamedTuple):
-    """The requested sites of a build: the images' names, and whether wheels are tested, or in which image.
+    """The requested sites of a build: the images' names and machine types, and whether or where wheels are tested.
 
     `is_chosen` says whether the user named the images on the command line.
     """
 
     images: Sequence[str]
+    machines: Sequence[str]
     is_chosen: bool
     test: str | bool
     cache: Path

@@ -5,7 +5,6 @@ The machine needs neither Debian nor root nor apt.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
 from functools import partial as bound
@@ -21,6 +20,7 @@ from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel, choose
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitFiles, ToolkitRequest, Wheels
+from gpuforge.wheel.filename import machine_of
 
 _COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
 _PROGRAMS = frozenset(
@@ -88,12 +88,7 @@ def fetch(source: ToolkitFiles, destination: Path, *, say: Say = quiet) -> None:
 
 
 def provision_debian(
-    parts: Sequence[DebianPart],
-    pins: Sequence[PinnedWheel],
-    destination: Path,
-    *,
-    say: Say = quiet,
-    machine: str | None = None,
+    parts: Sequence[DebianPart], pins: Sequence[PinnedWheel], destination: Path, *, say: Say = quiet
 ) -> None:
     """Download `parts` from a Debian mirror and `pins` with pip; make the toolkit tree at `destination`.
 
@@ -111,7 +106,7 @@ def provision_debian(
             unpack_part(part, file, made)
             file.unlink()
         (made / "bin" / "nvcc.profile").write_text(_PROFILE)
-        toolkit_tree.complete(made, machine or platform.machine())
+        toolkit_tree.complete(made, machine_of(pin.filename for pin in pins))
     say(f"CUDA toolkit ready in {destination}")
 
 

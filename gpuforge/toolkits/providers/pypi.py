@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from gpuforge.toolkits import pins, pip, toolkit_tree
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitFiles, ToolkitRequest, Wheels
+from gpuforge.wheel.filename import machine_of
 
 COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
@@ -61,7 +61,7 @@ def provision(wheels: Sequence[PinnedWheel], destination: Path, *, say: Say = qu
     with toolkit_tree.staged(destination) as partial:
         pip.fetch_wheels(wheels, partial, say)
         say("assembling the toolkit")
-        assemble(partial / "site", partial / "tree", platform.machine())
+        assemble(partial / "site", partial / "tree", machine_of(pin.filename for pin in wheels))
     say(f"CUDA toolkit ready in {destination}")
 
 

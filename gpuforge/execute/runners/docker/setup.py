@@ -17,7 +17,6 @@ from gpuforge.execute.runners.local import setup as local_setup
 from gpuforge.execute.store import Store
 from gpuforge.execute.work import Workers, Workplace
 from gpuforge.plan.site import ContainerImage
-from gpuforge.plan.survey import machine_type
 from gpuforge.plan.variables import COMPILER_CACHE
 
 takes = ("image",)
@@ -44,7 +43,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
         Images(client),
         request.images,
         test=request.test,
-        machine=machine_type(),
+        machines=request.machines,
         cache=request.cache / "images",
         pulls=lambda reference: request.say(f"pulling {reference} …"),
     )
