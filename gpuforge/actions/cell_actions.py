@@ -25,14 +25,8 @@ from gpuforge.plan.context import PlanContext
 from gpuforge.plan.site import Machine
 from gpuforge.plan.supported import notes, refuse, tested_where_built
 
-<<<<<<< HEAD
-# by Cell.cuda and .axes, and the object's name
-_Kernels = Mapping[tuple[str, Values], Mapping[str, ActionInput]]
-=======
-_Kernels = dict[
-    tuple[str, Values, str], Mapping[str, ActionInput]
-]  # by Cell.cuda, .axes and .machine, and the object's name
->>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
+# by Cell.cuda, .axes and .machine, and the object's name
+_Kernels = dict[tuple[str, Values, str], Mapping[str, ActionInput]]
 
 
 @dataclass(frozen=True)
@@ -148,15 +142,10 @@ def _cell(context: PlanContext, cell: Cell, compiled: _Kernels) -> _Ends:
         wheel = host_wheel(context, cell, host, _chosen(context, shared, own=False))
         own = kernels_wheel(context, cell, _chosen(context, compiled[cell.cuda, (), cell.machine], own=True))
     else:
-<<<<<<< HEAD
-        here = compiled[cell.cuda, cell.axes]
+        here = compiled[cell.cuda, cell.axes, cell.machine]
         # a library needs other libraries, as the host wheel does
         fallbacks = (item for item in context.objects if item.role == "fallback" and item.kind == "library")
         libraries = [here[item.name] for item in fallbacks]
-=======
-        here = compiled[cell.cuda, cell.axes, cell.machine]
-        libraries = [here[item.name] for item in context.objects if _is_library(item)]
->>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
         brought = provided(context, cell, host, libraries)
         wheel = finished_wheel(context, cell, host, list(here.values()), brought)
     report = audit(context, cell, wheel, own, brought)

@@ -263,19 +263,13 @@ def _add(
     )
 
 
-<<<<<<< HEAD
 def python_name(context: PlanContext, cell: Cell, at: Location, part: Part = of_build) -> str:
     """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm".
 
     `part` is the part of the manifest that they depend on.
     """
-    return f"py{cell.python}{context.label(part)}" + (f"-{at.image.name}" if at.image else "")
-=======
-def python_name(context: PlanContext, cell: Cell, at: Location) -> str:
-    """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
     image = f"-{at.image.name}{context.machine.suffix(at.machine)}" if at.image else ""
-    return f"py{cell.python}{context.label(of_build)}{image}"
->>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
+    return f"py{cell.python}{context.label(part)}{image}"
 
 
 def environment_name(context: PlanContext, cell: Cell, at: Location) -> str:

@@ -238,15 +238,6 @@ class _Compilation(NamedTuple):
             outputs=("environment",),
         )
 
-<<<<<<< HEAD
-=======
-    def _python_name(self, at: Location) -> str:
-        """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
-        label = self.context.label(of_kernels)
-        image = f"-{at.image.name}{self.context.machine.suffix(at.machine)}" if at.image else ""
-        return f"py{self.cell.python}{label}{image}"
-
->>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
     def _programs(self) -> FileInput | None:
         """Return the plug-in's own files that its commands need, as an input."""
         folder = self.package.programs

@@ -256,12 +256,7 @@ def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
     at = context.machine.tested_at(cell)
     indexes = indexes_of(context.file.manifest, cell.toolkit)
     of_toolkit = names_cuda(context.file.manifest)
-<<<<<<< HEAD
     name = python_name(context, cell, at, of_tests) + (f"-cu{cell.toolkit}" if of_toolkit else "")
-=======
-    name = f"py{cell.python}{context.label(of_tests)}{f'-{at.image.name}' if at.image else ''}"
-    name += context.machine.suffix(at.machine) + (f"-cu{cell.toolkit}" if of_toolkit else "")
->>>>>>> 2989b6ef (Wheels for several machine types: [wheel] machines, architectures by type, cells by type in plans and matrix)
     return context.add_step(
         FetchTestRequirements[Handle](
             python=compiler.interpreter(cell, at),

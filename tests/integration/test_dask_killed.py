@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -192,7 +193,9 @@ def test_a_container_of_a_worker_that_is_killed_is_removed_and_the_action_runs_a
     tmp_path: Path, test_image: str
 ) -> None:
     """The first container sleeps; in it the action cannot know how often it ran, but where it runs."""
-    sites = docker_setup.sites(SiteRequest([test_image], True, False, tmp_path, None, lambda _: None))
+    sites = docker_setup.sites(
+        SiteRequest([test_image], [platform.machine()], True, False, tmp_path, None, lambda _: None)
+    )
     action = Action(
         "act",
         "build",

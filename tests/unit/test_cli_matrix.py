@@ -96,6 +96,22 @@ def test_a_pull_request_builds_one_wheel_for_each_cuda(
     assert found["tests"] == []
 
 
+def test_each_machine_type_has_a_runner_of_its_own_that_needs_no_image_of_another(
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = '[wheel]\nmachines = ["x86_64", "aarch64"]\n[cuda.13.aarch64]\narchs = ["90"]\n'
+    folder = str(recipe(add=both).folder)
+    chosen = ["matrix", folder, "--image", "bookworm", "--cuda", "13", "--python", "3.11"]
+    assert run([*chosen, "--format", "json"]) == 0
+    intel, arm = json.loads(capsys.readouterr().out)["cells"]
+    assert (intel["runner"], arm["runner"]) == ("ubuntu-24.04", "ubuntu-24.04-arm")
+    assert (intel["archs"], arm["archs"]) == (["80", "90a"], ["90"])
+    assert intel["prepare"] == arm["prepare"] == "gpuforge images build bookworm bookworm-test"
+    assert intel["image"] != arm["image"]
+    assert run([*chosen, "--format", "json", "--machine", "aarch64"]) == 0
+    assert json.loads(capsys.readouterr().out)["cells"] == [arm]
+
+
 def test_github_reads_one_line_of_json(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", str(recipe().folder), "--format", "github", "--image", "bookworm"]) == 0
     (line,) = capsys.readouterr().out.splitlines()

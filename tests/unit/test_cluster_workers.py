@@ -291,7 +291,7 @@ def test_a_run_without_distributed_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingError) as error:
-        chosen("dask").sites(SiteRequest([], False, False, tmp_path, None, lambda _: None))
+        chosen("dask").sites(SiteRequest([], [], False, False, tmp_path, None, lambda _: None))
     assert str(error.value) == (
         "--runner dask needs the Python package distributed, which is not installed\n"
         "  hint: pip install distributed cryptography, or gpuforge with its extra dask"

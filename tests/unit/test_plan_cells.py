@@ -62,6 +62,11 @@ def test_choice(recipe: LoadRecipe, choice: dict[str, list[str]], chosen: list[s
         ({"cuda": ["12.9"]}, "--cuda 12.9: the manifest has no such toolkit\n  hint: it has 12.4, 13.0"),
         ({"python": ["3.12"]}, "--python 3.12: the manifest has no such Python\n  hint: it has 3.11, 3.13"),
         (
+            {"machine": ["aarch64"]},
+            "--machine aarch64: the manifest has no wheels for it\n"
+            "  hint: it has x86_64; [wheel] machines lists them",
+        ),
+        (
             {"cell": "cp311-cu13-x86_64"},
             "the manifest has no cell 'cp311-cu13-x86_64'\n"
             "  hint: nearest: cp311-cu13.0-x86_64, cp313-cu13.0-x86_64, cp311-cu12.4-x86_64",

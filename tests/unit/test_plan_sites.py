@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
-from plan_samples import ENVIRON, ONE_CELL, LoadRecipe
+from plan_samples import ENVIRON, ONE_CELL, LoadRecipe, request_of
 
 from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.action import FileInput, ImageInput
+from gpuforge.plan.action import Action, FileInput, ImageInput
 from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import ContainerImage
@@ -23,11 +25,18 @@ GXX = "g++ (Debian) {0}\nCopyright (C) Free Software Foundation, Inc.\n"
 NVCC = "Cuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4.r12.4/compiler.1\n"
 
 
-def image(name: str, gxx: str, *pythons: str, nvcc: bool = False, glibc: str = "2.36") -> ContainerImage:
+def image(
+    name: str,
+    gxx: str,
+    *pythons: str,
+    nvcc: bool = False,
+    glibc: str = "2.36",
+    machine: str = "x86_64",
+) -> ContainerImage:
     facts = {"implementation": "CPython", "abi": "cpython", "zlib": "1.3", "headers": True}
     paths = {p: f"/opt/python/cp{p.replace('.', '')}/bin/python3" for p in pythons}
     said = {
-        "machine": "x86_64",
+        "machine": machine,
         "glibc": glibc,
         "compilers": [
             ["/usr/bin/g++", GXX.format(gxx)],
@@ -92,6 +101,94 @@ def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(r
     assert {i for name, i in images_of(whole).items() if "/kernels/" in name} == {"sha256:old"}
     found, alone = keys(whole.actions), keys(single.actions)
     assert {name: found[name].digest for name in alone} == {name: key.digest for name, key in alone.items()}
+
+
+BOTH = """
+[wheel]
+machines = ["aarch64", "x86_64"]
+
+[[objects]]
+name = "ops-cpu"
+role = "fallback"
+kind = "library"
+sources = ["mod/*.cpp"]
+toolchain = "host"
+abi = { version = "1", headers = ["mod/*.cpp"] }
+"""
+ARM = image("arm", "12.2.0", "3.11", "3.13", machine="aarch64")
+INTEL = image("intel", "12.2.0", "3.11", "3.13")
+
+
+def test_wheels_of_each_machine_type_are_built_in_images_of_that_type_and_share_the_kernels(
+    recipe: LoadRecipe,
+) -> None:
+    file = recipe(add=BOTH)
+    plan = plan_in(file, INTEL, ARM)
+    actions = {action.id: action for action in plan.actions}
+    where = images_of(plan)
+    for cell in plan.cells:
+        own = "sha256:arm" if cell.machine == "aarch64" else "sha256:intel"
+        steps = ("host-build", "wheel", "audit", "test")
+        assert {where[f"{cell.id}/{step}"] for step in steps} == {own}
+    assert [cell.machine for cell in plan.cells] == ["x86_64"] * 4 + ["aarch64"] * 4
+    # fatbins once, in the first image; what is code for CPUs in an image of the type
+    assert {n for n in where if n.endswith("kernels/one.cu")} == {
+        f"cu{cuda}/kernels/default-kernels/kernels/one.cu" for cuda in ("12.4", "13.0")
+    }
+    assert where["cu13.0/kernels/default-kernels"] == where["cu13.0/kernels/mechanisms"] == "sha256:intel"
+    assert where["cu13.0/kernels/ops-cpu/library"] == "sha256:intel"
+    assert where["cu13.0-aarch64/kernels/ops-cpu/library"] == "sha256:arm"
+    toolkits = [actions[f"cu13.0{suffix}/toolkit"].facts["toolkit"] for suffix in ("", "-aarch64")]
+    assert toolkits[0] != toolkits[1]
+
+
+def test_kernels_are_the_same_for_one_machine_type_as_for_all(recipe: LoadRecipe) -> None:
+    file = recipe(add=BOTH)
+    machine, chosen = resolve(file, select(file, "x86_64", Choice(machine=["aarch64"])), [INTEL, ARM])
+    whole, alone = (
+        keys(plan.actions)
+        for plan in (plan_in(file, INTEL, ARM), lower(file, chosen.cells, machine, ENVIRON))
+    )
+    assert {cell.machine for cell in chosen.cells} == {"aarch64"}
+    assert {name: whole[name].digest for name in alone} == {name: k.digest for name, k in alone.items()}
+
+
+def test_architectures_of_a_machine_type_are_those_of_its_wheels_and_of_their_audit(
+    recipe: LoadRecipe,
+) -> None:
+    file = recipe(add=f'{BOTH}[cuda.13.aarch64]\narchs = ["90", "121"]\n')
+    plan = plan_in(file, INTEL, ARM)
+    actions = {action.id: action for action in plan.actions}
+    compiled = "kernels/default-kernels/kernels/one.cu"
+    assert "sm_90a" in actions[f"cu13.0/{compiled}"].title
+    arm = actions[f"cu13.0-aarch64/{compiled}"]
+    assert (arm.title.rpartition(" for ")[2], arm.image) == ("sm_90 sm_121", "sha256:intel")
+    cubins = {
+        cell.machine: _expected(actions[f"{cell.id}/audit"])["cubins"]
+        for cell in plan.cells
+        if cell.cuda == "13"
+    }
+    assert {machine: len(archs) for machine, archs in cubins.items()} == {"x86_64": 2, "aarch64": 2}
+    assert cubins["x86_64"] != cubins["aarch64"]
+
+
+def _expected(action: Action) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = request_of(action)["expectation"]
+    return found
+
+
+def test_wheels_of_a_machine_type_without_a_place_are_left_out_with_the_way_out(
+    recipe: LoadRecipe,
+) -> None:
+    file = recipe(add=BOTH)
+    _, chosen = resolve(file, select(file, "x86_64"), [INTEL])
+    assert {cell.machine for cell in chosen.cells} == {"x86_64"}
+    assert {item.cell.machine for item in chosen.missing} == {"aarch64"}
+    facts = chosen.missing[0].reason.facts
+    assert "image intel cannot build wheels for aarch64" in facts["problems"][0]
+    assert "--runner docker" in facts["hints"][0]
+    with pytest.raises(MissingError, match="cannot build wheels for aarch64"):
+        resolve(file, select(file, "x86_64", Choice(machine=["aarch64"])), [INTEL])
 
 
 def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_oldest(
