@@ -13,9 +13,10 @@ import click
 
 from gpuforge import disk
 from gpuforge.cli.folders import unwritable
+from gpuforge.cli.matrix import places
 from gpuforge.cli.options import PATH, Call, pass_call
-from gpuforge.cli.planning import Planned, left_out_by_reason, planned
-from gpuforge.cli.terminal import complain, count, result
+from gpuforge.cli.planning import Planned, left_out_by_reason, missing_status, planned
+from gpuforge.cli.terminal import complain, count, result, say
 from gpuforge.cuda.targets import Target
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
@@ -61,7 +62,22 @@ def command(call: Call, /, project: str, output: Path | None, ci: str | None) ->
     workflow.parent.mkdir(parents=True, exist_ok=True)
     disk.write_text(workflow, resources.files(__package__).joinpath("workflows", f"{ci}.yml").read_text())
     result([f"\n{workflow}: set GPUFORGE in it, and read what else it says\n"])
+    if not status and target.is_file():
+        _say_what_is_left_out(call, target)
     return status
+
+
+def _say_what_is_left_out(call: Call, manifest: Path) -> None:
+    """Say what the workflow's plan will refuse: its images have other compilers and Pythons than this machine."""
+    machine = machine_type()
+    try:
+        made = planned(manifest, Choice(), machine, lambda file: places(file, (), machine), call.environ)
+    except GpuforgeError as error:
+        complain(error.diagnostics)
+        return
+    for reason, cells in left_out_by_reason(made.selection.left_out).items():
+        say(f"the workflow's `gpuforge matrix` leaves out: {reason}: {', '.join(cells)}")
+    missing_status(made.selection, allowed=False)
 
 
 def _manifest(call: Call, project: str, target: Path) -> int:

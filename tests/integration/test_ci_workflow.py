@@ -215,11 +215,21 @@ def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = tmp_path / "gpuforge.toml"
-    manifest.write_text("schema = 1\n")
+    text = (
+        'schema = 1\npackage = { name = "demo", python = ["3.12"] }\ntoolchains.host = { compiler = "g++" }\n'
+    )
+    text += "".join(
+        f'cuda.{cuda[:2]} = {{ toolkit = "{cuda}", archs = ["90"] }}\n' for cuda in ("12.4", "13.0")
+    )
+    manifest.write_text(text)
     assert main.run(["init", str(tmp_path), "--ci", "github"]) == 0
     written = tmp_path / ".github" / "workflows" / "wheels.yml"
     assert written.read_text() == workflow("github").read_text()
-    assert manifest.read_text() == "schema = 1\n"
+    assert manifest.read_text() == text
+    assert (
+        "the workflow's `gpuforge matrix` leaves out: image manylinux_2_28: CUDA 12.4"
+        in capsys.readouterr().err
+    )
     written.write_text("mine\n")
     assert main.run(["init", str(tmp_path), "--ci", "github"]) == 2
     assert written.read_text() == "mine\n"
