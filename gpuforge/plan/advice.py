@@ -29,6 +29,11 @@ _NATIVE = Advice(
     'write cpu = "x86-64" or "x86-64-v2" below [build]: then this level is compiled for in place of "native". Or '
     "remove the option: the wheel's code would differ with the machine that built it",
 )
+SYSTEM = Advice(
+    r'^\s+Could NOT find \S+ \(missing|ERROR: Dependency "\S+" not found',
+    "install its development package on the machine or in the image that builds, put its headers and libraries into a "
+    "folder of [build] overlay, or switch it off in [build.config-settings]",
+)
 # Messages about a missing build requirement, and the requirement.
 _MODULES = (
     (r"^(?:    )?ModuleNotFoundError: No module named 'pkg_resources'", '"setuptools<82"'),
@@ -55,6 +60,7 @@ def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
         *_libraries(file),
         *reached,
         *_modules(),
+        SYSTEM,
         Advice(_NOT_FOUND.format(_ANY), missing),
     )
 

@@ -168,6 +168,11 @@ def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(
             OWN_HEADER,
             "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true",
         ),
+        (
+            "CMake Error at F.cmake:290 (message):\n  Could NOT find OpenCL (missing: OpenCL_LIBRARY)\n",
+            advice.SYSTEM.hint,
+        ),
+        ("-- Could NOT find X (missing: A)\n", "its first errors are above"),
         ("a.cpp:2:1: error: 'x' was not declared\n", "its first errors are above"),
     ],
 )
