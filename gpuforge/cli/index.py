@@ -34,7 +34,7 @@ from gpuforge.cli import bounded
 from gpuforge.cli.audit import ignored
 from gpuforge.cli.folders import unwritable
 from gpuforge.cli.options import FOLDER, PATH, Call, pass_call
-from gpuforge.cli.terminal import count, result
+from gpuforge.cli.terminal import count, result, say
 from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 from gpuforge.diagnostics import Diagnostic
@@ -119,6 +119,7 @@ def command(
     _write(site, indexed, title)
     for choice, some in simple_index.choices(indexed).items():
         result([f"{site / choice}: {count(len(some), 'file')}\n"])
+    say(f"any web server can serve {site}: people open index.html, pip takes --index-url ADDRESS/all")
     return 0
 
 
