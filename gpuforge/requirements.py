@@ -53,7 +53,9 @@ def parse_requirement(text: str) -> Requirement:
 
 _HASH = re.compile(r"\s--hash=(\w+:[0-9A-Fa-f]+)(?=\s|$)")
 # pip fills in variables (`${HOME}`) in its files, and `===` takes any text for a version.
-_ODD = re.compile(r"[^\t\x20-#%-~\xa0-\U0010ffff]|[\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_ODD = (
+    r"[^\t\x20-#%-~\xa0-\U0010ffff]|[\u2028-\u202e\u2066-\u2069\ud800-\udfff]"  # slow to compile, seldom used
+)
 _LARGEST = 1_000_000  # bytes of one file
 _MOST = 10_000  # constraints in it
 _LONGEST = 4000  # characters of one requirement
@@ -120,7 +122,7 @@ def requirement_by_name(text: object) -> Requirement:
     if text.startswith("-"):
         msg = f"{text.split(maxsplit=1)[0]!r} is an option of pip"
         raise ValueError(msg)
-    if _ODD.search(text):
+    if re.search(_ODD, text):
         msg = f"{text!r} is not a requirement: it has a $, a control character or a line break"
         raise ValueError(msg)
     try:

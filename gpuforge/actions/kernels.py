@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from gpuforge.actions import command_library, compiler, packaged_compiler
+from gpuforge.actions import compiler
 from gpuforge.actions.kernel_index import (
     KERNELS,
     GatherSources,
@@ -56,9 +56,13 @@ def _way(item: LoweredObject) -> Callable[[PlanContext, Cell, LoweredObject], La
     if item.role == "user-compiled":
         return user_sources
     toolchain = registry.toolchain(item.toolchain.compiler)
-    if toolchain.packaged:
+    if toolchain.packaged:  # few manifests have these two
+        from gpuforge.actions import packaged_compiler
+
         return packaged_compiler.lower
     if toolchain.by_command:
+        from gpuforge.actions import command_library
+
         return command_library.lower
     if item.kind == "module":
         return modules

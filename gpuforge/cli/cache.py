@@ -108,57 +108,39 @@ def verify(call: Call, /, *, shared: bool, as_json: bool) -> int:
     The next build that needs such an entry makes it again. The exit status is 1 if an entry was damaged. With --shared,
     damaged entries are removed.
     """
+    damaged: list[tuple[ListedEntry, str, dict[str, str | None]]] = []  # with what to tell, and data
+    names: dict[str, int] = {}  # names of entries that are no longer there; a shared store has none
+    place: Path | str = call.cache
     if shared:
-        return _verify_shared(_objects(call), as_json=as_json)
-    cache, store = call.cache, _store(call)
-    if store is None:
-        _show_none(cache, as_json, checked=0, bytes=0, damaged=[], names_removed=0)
+        objects = _objects(call)
+        place, found = objects.url, shared_upkeep.entries(objects)
+        entries = [each.listed for each in found]
+        for bad, why in shared_upkeep.verify(objects, found):
+            damaged.append((bad.listed, f"{why}; removed, the next build makes it again", {"reason": why}))
+    elif (store := _store(call)) is None:
+        _show_none(call.cache, as_json, checked=0, bytes=0, damaged=[], names_removed=0)
         return 0
-    entries = upkeep.entries(store)
-    damaged = upkeep.verify(store, entries)
-    loose = upkeep.loose_names(store)
-    for name in loose:
-        name.unlink(missing_ok=True)
-    if as_json:
-        data = [
-            entry_data(each.entry)
-            | {"reason": each.why, "set_aside": str(each.aside) if each.aside else None}
-            for each in damaged
-        ]
-        sizes = {"checked": len(entries), "bytes": _size(entries)}
-        print_json(cache, **sizes, damaged=data, names_removed=len(loose))
-        return 1 if damaged else 0
-    for each in damaged:
-        where = f"set aside as {each.aside}" if each.aside else "it is being made again just now"
-        _show_damage(each.entry, f"{each.why}; {where}")
-    if loose:
-        click.echo(f"removed {count(len(loose), 'name')} of entries that are no longer there")
-    _show_verified(entries, len(damaged))
-    return 1 if damaged else 0
-
-
-def _verify_shared(objects: Objects, *, as_json: bool) -> int:
-    """Fetch and unpack every entry, and remove the damaged ones; return 1 if there are any."""
-    found = shared_upkeep.entries(objects)
-    damaged = shared_upkeep.verify(objects, found)
-    entries = [each.listed for each in found]
-    if as_json:
-        data = [entry_data(each.listed) | {"reason": why} for each, why in damaged]
-        print_json(objects.url, checked=len(entries), bytes=_size(entries), damaged=data)
     else:
-        for each, why in damaged:
-            _show_damage(each.listed, f"{why}; removed, the next build makes it again")
-        _show_verified(entries, len(damaged))
-    return 1 if damaged else 0
-
-
-def _show_damage(entry: ListedEntry, what: str) -> None:
-    click.echo(printable(f"damaged: {entry.action or entry.key}: {what}"))
-
-
-def _show_verified(entries: Sequence[ListedEntry], damaged: int) -> None:
+        entries = upkeep.entries(store)
+        for each in upkeep.verify(store, entries):
+            aside = str(each.aside) if each.aside else None
+            where = f"set aside as {aside}" if aside else "it is being made again just now"
+            damaged.append((each.entry, f"{each.why}; {where}", {"reason": each.why, "set_aside": aside}))
+        loose = upkeep.loose_names(store)
+        for name in loose:
+            name.unlink(missing_ok=True)
+        names = {"names_removed": len(loose)}
+    if as_json:
+        data = [entry_data(entry) | more for entry, _, more in damaged]
+        print_json(place, checked=len(entries), bytes=_size(entries), damaged=data, **names)
+        return 1 if damaged else 0
+    for entry, what, _ in damaged:
+        click.echo(printable(f"damaged: {entry.action or entry.key}: {what}"))
+    if any(names.values()):
+        click.echo(f"removed {count(names['names_removed'], 'name')} of entries that are no longer there")
     number = count(len(entries), "entry", "entries")
-    click.echo(f"read {number}, {size_in_words(_size(entries))}: {damaged or 'none'} damaged")
+    click.echo(f"read {number}, {size_in_words(_size(entries))}: {len(damaged) or 'none'} damaged")
+    return 1 if damaged else 0
 
 
 @command.command("prune")
