@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from gpuforge.manifest.load import load
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 FENCE = re.compile(r"^```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:^\$ |`)gpuforge ([a-z][^`\n]*)", re.MULTILINE)
@@ -38,26 +36,17 @@ objects = [{ name = "demo", role = "fallback", kind = "module", sources = ["demo
 """
 OF_PROJECTS = ["axes", "ci", "how-to", "kernel-libraries", "kernels", "linkage", "releases"]
 NOT_IN_THE_IMAGE = "no usable clang++ in image bookworm"
-SAXPY = "recipes/saxpy"
-# What is run here, with the arguments that stand for the README's: a build is planned.
-HERE = {
-    "gpuforge build recipes/cufinufft --cuda 13 --archs 90": "build recipes/cufinufft --cuda 13 --archs 90 --dry-run",
-    "gpuforge build recipes/saxpy --cuda 11,12,13": f"build {SAXPY} --cuda 12,13 --python 3.11 --dry-run",
-    "gpuforge build --dry-run --explain": f"build {SAXPY} --cuda 13 --python 3.11 --dry-run --explain",
-    "gpuforge matrix [PATH] --format github": f"matrix {SAXPY} --python 3.11 --image bookworm --format github",
-    "gpuforge schema": "schema",
-}
 
 
-@pytest.mark.parametrize("command", HERE)
-def test_a_command_of_the_readme_works(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_build_of_the_readme_can_be_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command in README + COMMANDS
+    command = "build recipes/cufinufft --cuda 13 --archs 90"
+    assert f"$ gpuforge {command}\n" in README
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path))
-    status = main.run(shlex.split(HERE[command]))
-    assert (status, capsys.readouterr().out != "") == (0, True)
+    assert main.run([*command.split(), "--dry-run"]) == 0
+    assert capsys.readouterr().out
 
 
 def test_the_manifest_of_the_readme_is_one(tmp_path: Path) -> None:
