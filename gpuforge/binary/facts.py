@@ -145,6 +145,7 @@ class ElfObject(NamedTuple):
     isa_used: str = (
         ""  # the highest level of its instructions by that property; "" for the baseline, or without one
     )
+    lse: bool = False  # its code has atomic instructions of Armv8.1, and none for older processors
     system: str = ""  # that its ABI note demands: "Linux 4.11.0"
     build_id: str = ""
     comment: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuforge.binary import ar, fatbin, hip, ptx
+from gpuforge.binary import aarch64, ar, fatbin, hip, ptx
 from gpuforge.binary.elf.header import MAGIC, Header, is_cubin, read_header
 from gpuforge.binary.elf.reader import front, outline, read
 from gpuforge.binary.elf.symbols import Patterns, TextMarker
@@ -95,6 +95,10 @@ def _scan(archive: Archive, member: Member, wheel: str, sought: Patterns) -> Sca
         if section.name == hip.SECTION:  # read once more: few wheels have it
             bundles = hip.bundles(archive.chunks(member), section.offset, section.size, archive.budget)
             found_object = found_object._replace(hip=(*found_object.hip, *bundles))
+        elif section.name == ".text" and found_object.processor == "aarch64":
+            chunks = archive.chunks(member)
+            lse = aarch64.needs_lse(chunks, section.offset, section.size)
+            found_object = found_object._replace(lse=lse)
     return _with_device_code(found_object, scanner, sought.text)
 
 

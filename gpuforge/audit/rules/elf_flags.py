@@ -10,7 +10,7 @@ from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import rule
+from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.elf.header import EM_CUDA, MACHINES, PF_X
 from gpuforge.binary.elf.linked_file import SENTENCES
 from gpuforge.binary.facts import ElfObject
@@ -62,20 +62,32 @@ _NEEDED = r"lib(?=.*\.so).*[-_](avx512\w*|avx2|avx)\b.*"
     "at run time; or document the processor that users need.",
     contradicts="platform",
 )
-def cpu_level(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
-    """Find x86-64 levels in GNU properties, and runtimes for such processors that are NEEDED.
+def cpu_level(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
+    """Find x86-64 levels in GNU properties, runtimes for such processors that are NEEDED, and atomics of Armv8.1.
 
-    A wheel tag for x86_64 promises only the baseline (PEP 600: every machine of the name has it).
+    A wheel tag promises only the baseline of its processor (PEP 600: every machine of the name has it).
     """
     for binary in wheel.linked:
         if binary.isa:
-            yield Subject(file=binary.file, item=binary.isa, detail="required by its GNU property")
+            subject = Subject(file=binary.file, item=binary.isa, detail="required by its GNU property")
+            yield cpu_level.finding(wheel.name, subject)
+        if binary.lse:
+            subject = Subject(
+                file=binary.file, item="armv8.1-a", detail="its atomic instructions are all of LSE"
+            )
+            yield cpu_level.finding(wheel.name, subject, text=_ARM, cause=("aarch64",))
         for name in binary.needed:
             if match := re.fullmatch(_NEEDED, name):
                 facts = facts_of(level=match[1])
-                yield Subject(library=name, detail="for {level}", facts=facts, needed_by=(binary.file,))
+                subject = Subject(library=name, detail="for {level}", facts=facts, needed_by=(binary.file,))
+                yield cpu_level.finding(wheel.name, subject)
 
 
+_ARM = Text(
+    "The tag promises that any aarch64 processor is enough, and objects have only atomic instructions of Armv8.1.",
+    "On processors of Armv8.0 (Cortex-A53 and A72: Raspberry Pi 4, AWS A1) they stop with an illegal instruction.",
+    "Compile with -march=armv8-a, and without -mno-outline-atomics: the compiler's functions then choose at run time.",
+)
 _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
 
 

@@ -46,6 +46,9 @@ def recipe(**change: object) -> bytes:
     return json.dumps(held | change).encode()
 
 
+# ldaddal w1, w0, [x2]; casal w0, w1, [x2]; ldaxr w0, [x1], as GNU as writes them
+LSE, EXCLUSIVE = bytes.fromhex("4000e1b8") + bytes.fromhex("41fce088"), bytes.fromhex("20fc5f88")
+
 CASES = {
     "two lines of Root-Is-Purelib": Case(
         "GF706", {"demo/__init__.py": b"", WHEEL: TWICE},
@@ -126,6 +129,11 @@ CASES = {
     ),
     "a newer processor": Case(
         "GF505", {"demo/ext.so": elf(segment=needs_level(3))}, {"demo/ext.so": elf(segment=needs_level(1))},
+    ),
+    "atomics of Armv8.1 alone": Case(
+        "GF505", {"demo/ext.so": elf(machine=183, sections={".text": LSE * 3})},
+        {"demo/ext.so": elf(machine=183, sections={".text": LSE * 3 + EXCLUSIVE})},
+        name="demo-1.0-cp311-cp311-manylinux_2_28_aarch64.whl",
     ),
     "a runtime for a newer processor": Case(
         "GF505",
