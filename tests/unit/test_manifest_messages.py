@@ -60,30 +60,6 @@ def test_of_very_many_problems_the_first_are_told(tmp_path: Path, monkeypatch: p
     assert len(lines) < 220
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://s3cr3t@github.com/a/b",
-        "https://me:s3cr3t@github.com/a/b.git",
-        "http://x-access-token:s3cr3t@host/a",
-        "https://host/a?token=s3cr3t",
-        "ssh://git:s3cr3t@host/a",
-        "https://s3cr3t@[::1/a",
-    ],
-)
-def test_a_token_in_the_url_of_a_repository_is_refused_and_not_repeated(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("gpuforge.toml").write_text(
-        f'schema = 1\npackage = {{name = "a", abi = "none", source = {{git = "{url}", rev = "v1"}}}}\n'
-        'cuda.13 = {toolkit = "13.0", archs = ["80"]}\n'
-    )
-    found = message_for(Path())
-    assert "git repository" in found
-    assert "s3cr3t" not in found
-
-
 @pytest.mark.parametrize("url", ["ssh://git@host/a/b", "git@host:a/b.git", "https://host/a/b", "file:///a/b"])
 def test_other_urls_of_repositories_are_taken(url: str, tmp_path: Path) -> None:
     (tmp_path / "gpuforge.toml").write_text(

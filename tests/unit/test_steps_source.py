@@ -268,6 +268,8 @@ def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
         "https://hunter2@example.org/x.git",
         "https://example.org/x.git?token=hunter2",
         "HTTPS://oauth2:hunter2@example.org/x.git",
+        "http://x-access-token:hunter2@example.org/x",
+        "https://hunter2@[::1/x",
         "ssh://git:hunter2@example.org/x.git",
         "git+https://me:hunter2@example.org/x.git",
         "oauth2:hunter2@example.org:x.git",
