@@ -12,6 +12,7 @@ from audit_samples import STATIC_CUDART, elf, fatbin, read, wheel
 
 from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.read import scan as scanner
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import binaries, scan
 from gpuforge.audit.read.wheel import reading
@@ -60,6 +61,33 @@ def test_one_pass_suffices_wherever_the_linker_puts_names(
     assert found.object.soname == "libx.so.1"
     assert found.object.containers[0].section == ".nv_fatbin"
     assert archive.passes == 1
+
+
+@pytest.mark.parametrize("place", [3_000_000, 3_049_995, 8_940_000])
+def test_names_of_what_is_needed_are_kept_wherever_they_lie(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
+    between = bytearray(9_000_000)  # of Go's read-only data, for example, whose names lie behind it
+    between[place : place + 26] = b"\0libm.so.6\0libc.so.6\0main"
+    data = elf(sections={".gopclntab": bytes(between)}).replace(b"\0libc.so.6", b"\0libd.so.6", 1)
+    archive, member = Counting(data, 50_000), Member("go", len(data), len(data), 0, 0, 0)
+    window, _ = scanner._first_pass(archive, member, SOUGHT.text)
+    at = data.index(b"libm.so.6")
+    assert window.read(at, 24) == b"libm.so.6\0libc.so.6\0main"
+
+
+def test_a_second_pass_ends_with_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
+    data = elf(soname="libx.so.1", sections={".symtab": bytes(9_000_000), ".comment": b"LLD 19\0"})
+    archive, member = Counting(data, 50_000), Member("libx.so", len(data), len(data), 0, 0, 0)
+    window, _ = scanner._first_pass(archive, member, SOUGHT.text)
+    archive.taken = 0
+    missed = (1_000_000, 1_065_536)  # names, for example, that lie before what says where they are
+    assert not window.has(*missed)
+    scanner._fetch(archive, member, window, missed)
+    assert window.has(*missed)
+    assert archive.taken == 1_100_000
 
 
 @pytest.mark.parametrize("chunk", [50_000, 1 << 20])

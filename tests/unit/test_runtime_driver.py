@@ -299,6 +299,15 @@ def test_no_room_on_the_device(kernels: KernelSet) -> None:
     )
 
 
+def test_a_buffer_of_another_size_is_refused(kernels: KernelSet) -> None:
+    with kernels.function("saxpy", module="saxpy").memory(8) as memory:
+        for copy in (memory.write, memory.read):
+            with pytest.raises(
+                ValueError, match=r"^array of float32 with shape \(1,\) has 4 bytes, and the memory 8$"
+            ):
+                copy(array("f", [1.0]))
+
+
 def test_switched_off_the_driver_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_set(tmp_path / "default-kernels")
     off = KernelSet(folder, env={"GPUFORGE_DISABLE_GPU": "1"}, driver="/nowhere/libcuda.so.1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from gpuforge.cuda.kernels import KernelImage
 from gpuforge.manifest.model import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
-from gpuforge.runtime import UnknownKernel, cpu, libraries
+from gpuforge.runtime import KernelUnavailable, UnknownKernel, cpu, libraries
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import LEVELS, CpuLevel
 from gpuforge.runtime.driver import Probe, probe
@@ -92,6 +93,95 @@ def test_a_gpu_that_the_library_is_for_comes_before_any_cpu(home: Path, tmp_path
     assert ops(home, tmp_path, V4, stub).load().answer() == 100
 
 
+def test_each_library_is_explained(
+    home: Path,
+    tmp_path: Path,
+    stub: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STUB_CAPABILITY", "86")
+    assert ops(home, tmp_path, V2, stub).explain() == (
+        "kernel library gpu-ops\n"
+        "  used     gpu-ops cubin sm_80        built for 8.0, whose code 8.6 runs too\n"
+        "  fits     gpu-ops PTX compute_75     the driver compiles it for 8.6 when it is first loaded\n"
+        "  fits     cpu-ops library x86-64-v2  compiled for x86-64-v2, which this CPU has\n"
+        "  fits     cpu-ops library x86-64     compiled for x86-64, which this CPU has\n"
+        "  refused  gpu-ops cubin sm_75        runs on 7.x from 7.5; this device is 8.6\n"
+        "  refused  cpu-ops library x86-64-v3  is for x86-64-v3; this CPU lacks abm, avx, avx2, bmi1, bmi2, f16c, fma, "
+        "movbe, xsave\n"
+        "  refused  cpu-ops library x86-64-v4  is for x86-64-v4; this CPU lacks abm, avx, avx2, bmi1, bmi2, f16c, fma, "
+        "movbe, xsave, avx512bw, avx512cd, avx512dq, avx512f, avx512vl"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"STUB_CAPABILITY": "70"}, "runs on 8.x from 8.0; this device is 7.0"),
+        (
+            {"STUB_VERSION": "12040"},
+            "code of CUDA 13.0 needs a driver for CUDA 13 or newer; this one is for 12.4",
+        ),
+        ({"STUB_DEVICES": "0"}, "the driver sees no GPU"),
+    ],
+)
+def test_a_gpu_or_driver_that_does_not_fit_gives_way_to_the_cpu(
+    home: Path,
+    tmp_path: Path,
+    stub: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    reason: str,
+) -> None:
+    monkeypatch.setenv("STUB_CAPABILITY", "80")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    own = ops(home, tmp_path, V2, stub)
+    assert own.load().answer() == 1
+    (told,) = [c for c in own.candidates() if c.image and c.image.built_for == Arch(8, 0)]
+    assert str(told.reason) == reason
+
+
+def test_a_gpu_that_is_switched_off_is_not_looked_for(home: Path, tmp_path: Path) -> None:
+    own = ops(home, tmp_path, V3, GPUFORGE_DISABLE_GPU="1")
+    assert own.load().answer() == 2
+    assert "switched off (GPUFORGE_DISABLE_GPU=1)" in own.explain()
+
+
+def test_a_damaged_library_gives_way_to_the_next(
+    home: Path,
+    tmp_path: Path,
+    stub: str,  # noqa: F811
+) -> None:
+    here = Path(shutil.copytree(home, tmp_path / "home"))
+    file = here / "kernels/gpu-ops/libgpu-ops.so"
+    file.write_bytes(file.read_bytes()[:-1])
+    own = ops(here, tmp_path, V3, stub)
+    assert own.load().answer() == 2
+    size = file.stat().st_size
+    assert (
+        f"refused  shipped                    {file}: has {size} bytes and should have {size + 1}"
+        in own.explain()
+    )
+
+
+def test_a_library_of_another_abi_is_not_among_them(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=("cpu-ops",))
+    levels = [library(home, "cpu-ops", KernelImage("library", CpuLevel("x86-64")), abi="2-def")]
+    pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
+    with pytest.raises(KernelUnavailable) as caught:
+        ops(home, tmp_path, V3).load()
+    file = home / "kernels/cpu-ops/libcpu-ops-x86-64.so"
+    assert caught.value.reasons == (
+        "gpu-ops cubin sm_75: no usable NVIDIA GPU",
+        "gpu-ops cubin sm_80: no usable NVIDIA GPU",
+        "gpu-ops PTX compute_75: no usable NVIDIA GPU",
+        f"shipped: {file}: was compiled for the ABI 2-def, and this package has 1-abc",
+    )
+
+
 @pytest.mark.parametrize("flags", [None, ""])
 def test_where_the_system_tells_nothing_of_its_cpu_only_the_lowest_level_is_taken(
     home: Path, tmp_path: Path, flags: str | None
@@ -100,6 +190,12 @@ def test_where_the_system_tells_nothing_of_its_cpu_only_the_lowest_level_is_take
     own = KernelLibrary("gpu-ops", home=str(home), env={}, machine=Probe(None, cpu=cpu.this_cpu(file)))
     assert own.load().answer() == 0
     assert "is for x86-64-v2; /proc/cpuinfo does not tell what this CPU has" in own.explain()
+
+
+def test_another_kind_of_machine_runs_no_level_of_x86(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = cpu.Cpu("aarch64", frozenset({"asimd"}))
+    assert str(cpu.refusal(cpu.CpuLevel("x86-64"), machine)) == "is for x86-64; this machine is aarch64"
+    assert cpu.refusal(cpu.CpuLevel(), machine) is None
 
 
 def test_a_level_that_this_cpu_lacks_is_never_run(home: Path) -> None:

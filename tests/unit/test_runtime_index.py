@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpuforge import runtime
-from gpuforge.runtime import Image, KernelSet, UnknownKernel
+from gpuforge.runtime import Image, KernelLibrary, KernelSet, KernelUnavailable, UnknownKernel
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.values import Index, Refused
 from gpuforge.runtime.values import read_index as read
@@ -101,6 +101,17 @@ def test_a_damaged_index(tmp_path: Path, index: Any, message: str) -> None:
     with pytest.raises(Refused) as error:
         read_index(path)
     assert str(error.value) == f"{path}: {message}"
+
+
+def test_the_index_of_a_set_is_not_that_of_a_library(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels" / "default-kernels"
+    folder.mkdir(parents=True)
+    path = write(folder, INDEX)
+    with pytest.raises(KernelUnavailable) as error:
+        KernelLibrary("default-kernels", home=str(tmp_path), env={}).load()
+    assert (
+        str(error.value) == f"{path}: lists a kernel set, which KernelSet loads (in C: gpuforge_load_kernel)"
+    )
 
 
 def test_a_kernel_set_that_the_wheel_has_not() -> None:

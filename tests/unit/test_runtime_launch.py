@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from array import array
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,23 @@ def test_a_stream_of_every_kind(kernel: Kernel, stub: str, stream: Any) -> None:
     assert ctypes.c_ulonglong.in_dll(ctypes.CDLL(stub), "stub_shared").value == 96
 
 
+def test_what_is_no_stream(kernel: Kernel) -> None:
+    with pytest.raises(TypeError, match=r"^a stream is a number or has __cuda_stream__, and str is neither$"):
+        run(kernel, stream="mine")
+
+
+@pytest.mark.parametrize("grid", [(1, 2, 3, 4), 1.5, "1", None])
+def test_what_is_no_grid(kernel: Kernel, grid: Any) -> None:
+    with pytest.raises(TypeError, match=r"^a grid is one to three whole numbers, not "):
+        kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
+
+
+@pytest.mark.parametrize("grid", [-1, 0, 1 << 40, (1, 0)])
+def test_a_grid_out_of_range(kernel: Kernel, grid: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^grid {re.escape(str(grid))}: its axis [xy] is "):
+        kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
+
+
 def test_a_bound_launch_repeats_itself(kernel: Kernel, stub: str) -> None:
     y = array("f", [1, 1, 1])
     with kernel.upload(array("f", [1, 2, 3])) as device_x, kernel.upload(y) as device_y:
@@ -159,6 +177,11 @@ def test_a_bound_launch_repeats_itself(kernel: Kernel, stub: str) -> None:
         again()
         device_y.read(y)
     assert list(y) == [5, 9, 13]
+
+
+def test_a_kernel_is_found_again_and_not_in_a_forked_child(kernels: KernelSet) -> None:
+    assert kernels.function("saxpy") is kernels.function("saxpy")
+    assert kernels.function("saxpy", module="saxpy").name == "saxpy"
 
 
 def test_switching_the_gpu_off_counts_after_a_kernel_was_found(stub: str, tmp_path: Path) -> None:
