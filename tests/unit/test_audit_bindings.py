@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from proof_samples import MODULE
 
 from gpuforge.audit import audit
 from gpuforge.binary.elf.file import opened
-from gpuforge.binary.elf.header import DT_SYMTAB
+from gpuforge.binary.elf.header import DT_GNU_HASH, DT_SYMTAB
 from gpuforge.binary.elf.symbols import gnu_hash
 
 LIBRARY = "demo.libs/libx.so.1"
@@ -235,6 +236,19 @@ def test_what_python_cannot_import(
     assert withheld(wheel(tmp_path, {MODULE: bytes(module)})) == reason.format(MODULE.rpartition("/")[2])
 
 
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_a_bloom_filter_that_hides_a_function(tmp_path: Path) -> None:
+    path = compiled(tmp_path, "ext.so", INIT)
+    module = bytearray(path.read_bytes())
+    with opened(path) as file:
+        assert file is not None
+        start = file.dynamic.place(DT_GNU_HASH)
+    words = int.from_bytes(module[start + 8 : start + 12], "little")
+    module[start + 16 : start + 16 + 8 * words] = b"\1\0\0\0\0\0\0\0" * words
+    assert withheld(wheel(tmp_path, {MODULE: bytes(module)})).endswith("does not define PyInit_ext")
+
+
 TLS = (
     '__thread char many[{}] __attribute__((aligned({}), tls_model("initial-exec")));\n'
     "char *use(int n) {{ return many + n; }}\n"
@@ -262,6 +276,10 @@ def test_static_tls_of_two_modules(tmp_path: Path, size: int, align: int, proved
 def test_static_tls(tmp_path: Path, size: int, model: str, proved: bool) -> None:
     variable = f'__thread char many[{size}] __attribute__((tls_model("{model}")));\n'
     source = f"{INIT}{variable}char *use(int n) {{ return many + n; }}\n"
-    reason = withheld(wheel(tmp_path, {MODULE: compiled(tmp_path, "ext.so", source).read_bytes()}))
-    assert reason.endswith("of glibc keep 1,520 free") == (not proved)
-    assert bool(reason) == (not proved)
+    module = compiled(tmp_path, "ext.so", source).read_bytes()
+    unflagged = module.replace(struct.pack("<QQ", 30, 0x10), struct.pack("<QQ", 30, 0))  # DF_STATIC_TLS
+    assert (unflagged == module) == (model == "global-dynamic")
+    for each in (module, unflagged):
+        reason = withheld(wheel(tmp_path, {MODULE: each}))
+        assert reason.endswith("of glibc keep 1,520 free") == (not proved)
+        assert bool(reason) == (not proved)

@@ -27,10 +27,13 @@ from gpuforge.binary.elf.header import (
     DT_FLAGS,
     DT_GNU_HASH,
     DT_HASH,
+    DT_RELA,
+    DT_RELASZ,
     DT_STRSZ,
     DT_STRTAB,
     DT_SYMTAB,
     DT_VERSYM,
+    EM_X86_64,
     PT_LOAD,
     PT_TLS,
     Header,
@@ -323,10 +326,11 @@ def hash_at(name: int, version: int) -> int:
 def _hashes(file: ElfFile, count: int) -> "tuple[int, array[int]]":
     """Return the number of the first symbol in DT_GNU_HASH, and the hashes of it and all that follow.
 
-    Each bucket that is used has one end in the chain.
+    Each bucket that is used has one end in the chain. In tables of usual size, 0 stands for a symbol that the bloom
+    filter hides; of its first bit only the neighbour is known, as the lowest bit of a hash marks the end of a chain.
     """
     window, start = file.window, file.dynamic.place(DT_GNU_HASH)
-    buckets, first, blooms, _ = layout(file.header.order + "4I").unpack(window.read(start, 16))
+    buckets, first, blooms, shift = layout(file.header.order + "4I").unpack(window.read(start, 16))
     if first >= count:
         return count, array("I")
     bits = blooms * (file.header.bits // 8)
@@ -339,7 +343,23 @@ def _hashes(file: ElfFile, count: int) -> "tuple[int, array[int]]":
         return count, array("I")
     if len(places) - places.count(0) != sum(each & 1 for each in chain) or not any(table[:bits]):
         raise MalformedError.of("its hash table (DT_GNU_HASH) does not lead to its symbols")
-    return first, array("I", (each | 1 for each in chain))
+    if len(chain) > _MOST_FILTERED:
+        return first, array("I", (each | 1 for each in chain))
+    width = file.header.bits
+    words = layout(f"{file.header.order}{blooms}{'Q' if width == 64 else 'I'}").unpack(table[:bits])
+    pairs = [word | (word & _EVEN) << 1 | word >> 1 & _EVEN for word in words]
+    return first, array(
+        "I",
+        (
+            each | 1
+            if pairs[at := each // width % blooms] >> each % width & words[at] >> (each >> shift) % width & 1
+            else 0
+            for each in chain
+        ),
+    )
+
+
+_MOST_FILTERED, _EVEN = 4096, 0x5555555555555555
 
 
 def _not_found(file: ElfFile, start: int, first: int, count: int) -> list[int]:
@@ -379,8 +399,26 @@ def _version_numbers(file: ElfFile, count: int) -> "array[int]":
 def static_tls(file: ElfFile) -> int:
     """Return the size of thread-local variables that must be at a fixed distance from the thread pointer, in bytes."""
     segment = file.header.segment(PT_TLS)
+    if not segment:
+        return 0
     flagged = file.dynamic.values.get(DT_FLAGS, 0) & DF_STATIC_TLS
-    return segment.memory if segment and flagged else 0
+    return segment.memory if flagged or (segment.memory > _LARGE_TLS and _has_fixed(file)) else 0
+
+
+_LARGE_TLS = 1024  # bytes
+_R_X86_64_TPOFF64, _R_AARCH64_TLS_TPREL = 18, 1030
+
+
+def _has_fixed(file: ElfFile) -> bool:
+    """Return whether relocations that are at hand put thread-local variables at a fixed distance."""
+    values, row = file.dynamic.values, layout(file.header.order + "3Q")
+    if file.header.bits == 32 or not {DT_RELA, DT_RELASZ} <= values.keys():
+        return False
+    start, size = file.dynamic.place(DT_RELA), values[DT_RELASZ] // row.size * row.size
+    if not file.window.has(start, start + size):
+        return False
+    kind = _R_X86_64_TPOFF64 if file.header.machine == EM_X86_64 else _R_AARCH64_TLS_TPREL
+    return any(info & 0xFFFFFFFF == kind for _, info, _ in row.iter_unpack(file.window.read(start, size)))
 
 
 MOST = 8 << 20  # bytes that are kept of a segment of constants, if it lies behind the front of a file
