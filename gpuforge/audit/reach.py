@@ -15,9 +15,11 @@ from gpuforge.cuda.releases import (
     driver_of_cubins,
     driver_of_gpu,
     driver_of_ptx,
+    driver_of_zstd,
     generations,
     parsed,
 )
+from gpuforge.cuda.version import numbers_of
 from gpuforge.runtime.arch import Arch, Version, binary_mismatch, ptx_mismatch
 
 Way = Literal["native", "jit", "none"]
@@ -127,10 +129,15 @@ def _linked(generation: Generation, linked_ptx: Sequence[FatbinContainer]) -> li
 
 
 def driver_of_container(entries: Sequence[FatbinEntry]) -> str:
-    """Return the oldest driver for the machine code of a container, by the toolkits that its entries name, or ""."""
-    return driver_of_cubins(
+    """Return the oldest driver for the machine code of a container, by the toolkits that its entries name, or "".
+
+    One that is packed with zstd needs a driver that unpacks it.
+    """
+    driver = driver_of_cubins(
         (e.toolkit for e in entries if e.toolkit), (e.isa for e in entries if e.kind == "ptx")
     )
+    zstd = driver_of_zstd() if any(e.compression == "zstd" for e in entries) else ""
+    return max(driver, zstd, key=numbers_of)
 
 
 def _reaches(ptx: FatbinEntry, gpu: Version) -> bool:

@@ -247,6 +247,8 @@ def test_a_bloom_filter_that_hides_a_function(tmp_path: Path) -> None:
     words = int.from_bytes(module[start + 8 : start + 12], "little")
     module[start + 16 : start + 16 + 8 * words] = b"\1\0\0\0\0\0\0\0" * words
     assert withheld(wheel(tmp_path, {MODULE: bytes(module)})).endswith("does not define PyInit_ext")
+    module[start + 8 : start + 12] = b"\3\0\0\0"  # glibc asserts a power of two
+    assert "GF705" in {finding.code for finding in audit([wheel(tmp_path, {MODULE: bytes(module)})]).findings}
 
 
 TLS = (

@@ -26,7 +26,7 @@ from promise_samples import BASE, PROMISES
 from rule_cases.device import NV, REL, written_by
 
 from gpuforge.audit import audit
-from gpuforge.audit.reach import reach
+from gpuforge.audit.reach import driver_of_container, reach
 from gpuforge.audit.report import sentences
 from gpuforge.audit.report.sentences import bullets, lines
 from gpuforge.binary import fatbin as reader
@@ -144,6 +144,12 @@ def test_what_has_no_kernel_is_not_asked_for_declared_code(
 )  # fmt: skip
 def test_the_oldest_driver(archs: tuple[str, ...], capability: str, driver: str) -> None:
     assert {r.generation.capability: r.driver for r in reach(code(archs))}[capability] == driver
+
+
+def test_the_oldest_driver_of_code_that_is_packed_with_zstd() -> None:
+    image = FatbinEntry("cubin", Arch.parse("sm_80"), "", 9000, 9000, "zstd", "12.9")
+    assert driver_of_container([image]) == "550"
+    assert driver_of_container([image._replace(compression="lz4")]) == "525.60.13"
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,7 @@ BROKEN = {
     "relocations of 16 bytes": ("error", elf(dynamic=[(9, 16)])),
     "functions with relocations of the other kind": ("error", elf(dynamic=[(20, 17)])),
     "relocations elsewhere": ("error", elf(dynamic=[(7, 1 << 20), (8, 24)])),
+    "more counted relocations than there are": ("error", elf(dynamic=[(0x6FFFFFF9, 8)])),
 }
 
 

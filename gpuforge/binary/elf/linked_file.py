@@ -51,6 +51,7 @@ _TEXTS = {
     DT_FILTER: "FILTER",
 }
 _DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELA, _DT_RELAENT = 12, 13, 20, 7, 9
+_DT_RELACOUNT = 0x6FFFFFF9
 _FARTHEST = 1 << 40  # bytes that a file takes in memory; no system maps many times more
 # tables and functions that the dynamic linker reads or calls, by their addresses, and their sizes
 _POINTERS = {
@@ -80,6 +81,7 @@ SENTENCES = {
     "unwritable": "{0} lies in a segment that may not be written, and glibc writes to it",
     "code": "{0} lies in a segment that may not be executed",
     "far": "{0} ends at address {end:#x}, farther than systems map",
+    "count": "{0} is {value}, and there are only {expected} relocations",
     "value": "{0} is {value}, and glibc ends the process if it is not {expected}",
     "power": "{0} is aligned to {align} bytes, which is not a power of two",
     "align": "{0} is aligned to {align} bytes, and glibc refuses what is not whole pages",
@@ -230,6 +232,9 @@ def _of_tables(values: Mapping[int, int], header: Header, loads: list[Segment]) 
     for tag, (name, value) in expected.items():
         if values.get(tag, value) != value:
             yield BrokenSegment(name, "value", {"value": values[tag], "expected": value})
+    most = values.get(_POINTERS[_DT_RELA][1], 0) // 24
+    if header.bits == 64 and values.get(_DT_RELACOUNT, 0) > most:
+        yield BrokenSegment("DT_RELACOUNT", "count", {"value": values[_DT_RELACOUNT], "expected": most})
 
 
 class LinkedFile(NamedTuple):

@@ -331,6 +331,8 @@ def _hashes(file: ElfFile, count: int) -> "tuple[int, array[int]]":
     """
     window, start = file.window, file.dynamic.place(DT_GNU_HASH)
     buckets, first, blooms, shift = layout(file.header.order + "4I").unpack(window.read(start, 16))
+    if blooms & (blooms - 1):
+        raise MalformedError.of(f"its hash table has a filter of {blooms} words, and glibc ends the process")
     if first >= count:
         return count, array("I")
     bits = blooms * (file.header.bits // 8)
