@@ -92,3 +92,12 @@ def test_tables_far_from_the_beginning_are_read(tmp_path: Path) -> None:
 def test_a_wheel_for_linux_has_no_files_of_windows(tmp_path: Path) -> None:
     files = {"demo/a.dll": dll("a.dll"), "demo/gui.exe": dll("a.dll", program=True)}
     assert facts(tmp_path, files, name="demo-1.0-py3-none-any.whl").pe == ()
+
+
+def test_nothing_is_proved_of_dlls_and_the_reason_is_given(tmp_path: Path) -> None:
+    report = audit([wheel(tmp_path, {"demo/a.pyd": dll("python312.dll", "KERNEL32.dll")}, name=NAME)])
+    assert not report.wheels[0].findings
+    assert not report.wheels[0].proofs
+    (withheld,) = report.wheels[0].withheld
+    assert withheld.topic == "platform"
+    assert withheld.text.startswith("imported DLLs by their names: 1 from Python, 1 from Windows. Not judged")
