@@ -14,7 +14,7 @@ from image_samples import BOOKWORM, MemoryImages, gxx, nvcc, python
 from gpuforge.containers import catalog
 from gpuforge.containers.images import EngineImage
 from gpuforge.containers.obtain import contents, missing
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolchains.inventory import Inventory
 
 NO_PYTHON = "a CPython 3.11 or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH"
@@ -96,6 +96,14 @@ def test_an_image_without_a_shell_is_one_clear_error(probe: Probe) -> None:
     images = MemoryImages({"static": EngineImage("sha256:0", 1)}, ["exec: /bin/sh: no such file"], status=127)
     with pytest.raises(ActionError, match=r"what image static holds is unknown: exec: /bin/sh: no such"):
         probe(images)
+
+
+def test_an_image_of_another_machine_type_without_an_emulation_names_the_way_out(probe: Probe) -> None:
+    says = "[FATAL tini (7)] exec /bin/sh failed: Exec format error"
+    images = MemoryImages({"static": EngineImage("sha256:0", 1)}, says=[says], status=127)
+    with pytest.raises(MissingError, match="the engine has no emulation") as caught:
+        probe(images)
+    assert "qemu-user-static" in caught.value.diagnostics[0].hint
 
 
 def test_an_answer_that_cannot_be_read_is_one_clear_error(probe: Probe) -> None:
