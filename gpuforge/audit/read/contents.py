@@ -285,9 +285,8 @@ def _unpacker(data: bytes) -> Callable[[bytes], Iterator[bytes]] | None:
 def _inflater(data: bytes) -> _Inflater | None:
     if data.startswith(b"\x1f\x8b"):
         return zlib.decompressobj(31)
-    if data.startswith((b"x\x01", b"x\x9c", b"x\xda")) or (
-        data.startswith(b"x^") and not _is_text(data)
-    ):  # RFC 1950
+    # RFC 1950
+    if data.startswith((b"x\x01", b"x\x9c", b"x\xda")) or (data.startswith(b"x^") and not _is_text(data)):
         return zlib.decompressobj()
     if data.startswith(b"BZh"):
         return bz2.BZ2Decompressor()

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.read.python_source import walk
+from gpuforge.audit.read.python_source import dotted, walk
 from gpuforge.cuda.carriers import frameworks
 
 if TYPE_CHECKING:
@@ -67,17 +67,21 @@ def _imports(text: bytes, package: str) -> bool:
     """Return whether a file imports a package outside of functions, conditions and `try`."""
     if not re.search(rb"(?m)^(?:import|from)[ \t]+%b\b" % package.encode(), text):
         return False
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    for node in tree.body:
+    for node in _statements(text) or ():
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module or ""]
         if any(name.partition(".")[0] == package for name in names):
             return True
     return False
+
+
+def _statements(text: bytes) -> list[ast.stmt] | None:
+    """Return the statements of a file; None if Python cannot import it."""
+    try:
+        return ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def imported_first(code: PythonCode) -> frozenset[str]:
@@ -113,11 +117,8 @@ class _Order:
         self._running.add(name)
         if len(self._running) > _MOST or self.files[name].size > _LARGEST:
             return False
-        try:
-            tree = ast.parse(self._code.text(self.files[name]))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-        return all(self._goes_on(node, name) for node in tree.body)
+        body = _statements(self._code.text(self.files[name]))
+        return body is not None and all(self._goes_on(node, name) for node in body)
 
     def _goes_on(self, node: ast.stmt, file: str) -> bool:
         """Follow a statement; return False for one that may import anything."""
@@ -169,21 +170,12 @@ def refuses_another(tree: ast.Module, name: str) -> bool:
 def _reads(function: ast.FunctionDef, name: str) -> bool:
     last = name.rpartition(".")[2]
     found = (n for n in walk(function) if isinstance(n, ast.Attribute) and n.attr == last)
-    return any(_dotted(node) == name for node in found)
-
-
-def _dotted(node: ast.expr) -> str:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+    return any(dotted(node) == name for node in found)
 
 
 def _raises_if_different(function: ast.FunctionDef) -> bool:
-    return any(
-        _differ(node.test) and _raises(node.body) for node in walk(function) if isinstance(node, ast.If)
-    )
+    tests = (node for node in walk(function) if isinstance(node, ast.If) and _differ(node.test))
+    return any(isinstance(each, ast.Raise) for node in tests for each in node.body)
 
 
 def _differ(test: ast.expr) -> bool:
@@ -193,7 +185,3 @@ def _differ(test: ast.expr) -> bool:
         and isinstance(test.ops[0], ast.NotEq)
         and not any(isinstance(side, ast.Constant) for side in (test.left, *test.comparators))
     )
-
-
-def _raises(body: list[ast.stmt]) -> bool:
-    return any(isinstance(each, ast.Raise) for each in body)

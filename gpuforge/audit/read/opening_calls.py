@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuforge.audit.model import OpenedByName, Uncalled
-from gpuforge.audit.read.python_source import walk
+from gpuforge.audit.read.python_source import last_name, walk
 
 _OPENERS = re.compile(r"CDLL|PyDLL|LoadLibrary|dlopen")
 # functions and methods that return paths, or files of folders
@@ -20,9 +20,8 @@ _PATHS = re.compile(
     r"abspath|realpath|dirname|expanduser|resolve|absolute|joinpath|with_\w+|as_posix|[ir]?glob|\w+dir|walk|resource_filename"
     r"|files|as_file|get_path|getenv|get_python_lib|getsitepackages"
 )
-_TEXTS = frozenset(
-    {"format", "replace", "strip", "split", "keys", "values", "items", "decode"}
-)  # of their own object
+# of their own object
+_TEXTS = frozenset({"format", "replace", "strip", "split", "keys", "values", "items", "decode"})
 _PASSED_ON = frozenset(
     {"str", "fspath", "Path", "PurePath", "bytes", "encode", "sorted", "list", "tuple", "set", "iter"}
 )
@@ -322,12 +321,12 @@ class File:
 def _changed_names(node: ast.AST) -> set[str]:
     """Return the variables that a statement changes otherwise than by assigning them in their own function."""
     match node:
-        case ast.AugAssign(target=ast.Name(id=name)):
+        case (
+            ast.AugAssign(target=ast.Name(id=name)) | ast.Subscript(value=ast.Name(id=name), ctx=ast.Store())
+        ):
             return {name}
         case ast.Global(names=names) | ast.Nonlocal(names=names):
             return set(names)
-        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
-            return {name}
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGING:
             return {name}
     return set()
@@ -347,8 +346,7 @@ def _about(node: ast.expr) -> ast.expr | None:
 
 def _reads_environment(call: ast.Call) -> bool:
     own = call.func.value if isinstance(call.func, ast.Attribute) else None
-    of_environ = (own.attr if isinstance(own, ast.Attribute) else getattr(own, "id", "")) == "environ"
-    return _called(call) == "getenv" or (_called(call) == "get" and of_environ)
+    return _called(call) == "getenv" or (_called(call) == "get" and last_name(own) == "environ")
 
 
 def _is_path(node: ast.expr) -> bool:
@@ -381,28 +379,12 @@ def _joined_parts(node: ast.expr) -> list[ast.expr]:
 
 def _called(node: ast.expr) -> str:
     """Return the last name of the function that a call calls."""
-    if not isinstance(node, ast.Call):
-        return ""
-    function = node.func
-    return (
-        function.attr
-        if isinstance(function, ast.Attribute)
-        else function.id
-        if isinstance(function, ast.Name)
-        else ""
-    )
+    return last_name(node.func) if isinstance(node, ast.Call) else ""
 
 
 def _last_names(node: ast.expr | None) -> set[str]:
     """Return the names of exceptions in an `except`, without their modules."""
-    if node is None:
-        return set()
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    return {
-        n.attr if isinstance(n, ast.Attribute) else n.id
-        for n in parts
-        if isinstance(n, ast.Attribute | ast.Name)
-    }
+    return {last_name(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])} - {""}
 
 
 def _assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
@@ -440,7 +422,6 @@ def _parts_for(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.exp
                     yield each.id, part
 
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MOST_UNCALLED = 500  # functions per file; each is followed through all the others
 
 
@@ -449,17 +430,15 @@ def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:
 
     None if a call is made on import, by a method, or by a function that the file uses otherwise.
     """
-    functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
-    if len(functions) > _MOST_UNCALLED:
+    functions, uses, calling = _functions(tree, calls)
+    if not calling:
         return None
-    uses = {name: used_names(node.body) & functions.keys() for name, node in functions.items()}
-    outside = [node for node in tree.body if not isinstance(node, _FUNCTIONS)]
+    outside = [node for node in tree.body if not isinstance(node, _SCOPES)]
     decorators = [each for node in functions.values() for each in node.decorator_list]
     # functions with a decorator may be called elsewhere, and Python calls __getattr__
     offered = {name for name, node in functions.items() if node.decorator_list or name.startswith("__")}
     used = _reached(offered | used_names([*outside, *decorators]) & functions.keys(), uses)
-    calling = {name for name, node in functions.items() if _has_call(node.body, calls, functions)}
-    if not calling or calling & used or _has_call(outside, calls, functions):
+    if calling & used or _has_call(outside, calls, functions):
         return None
     leading = [name for name in functions if calling & _reached({name}, uses)]
     first = [name for name in leading if not any(name in uses[other] for other in leading if other != name)]
@@ -473,11 +452,9 @@ def imported_before(tree: ast.Module, calls: str) -> frozenset[str]:
 
     None of them if the call is not made by the import of the file itself.
     """
-    functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
+    functions, uses, calling = _functions(tree, calls)
     if len(functions) > _MOST_UNCALLED:
         return frozenset()
-    uses = {name: used_names(node.body) & functions.keys() for name, node in functions.items()}
-    calling = {name for name, node in functions.items() if _has_call(node.body, calls, functions)}
     leading = {name for name in functions if calling & _reached({name}, uses)}
     found = set[str]()
     for node in tree.body:
@@ -485,11 +462,27 @@ def imported_before(tree: ast.Module, calls: str) -> frozenset[str]:
             found.add(node.module.rpartition(".")[2])
         if isinstance(node, ast.Import | ast.ImportFrom):
             found |= {each.name.rpartition(".")[2] for each in node.names}
-        elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and (
+        elif not isinstance(node, (*_SCOPES, ast.ClassDef)) and (
             used_names([node]) & leading or _has_call([node], calls, functions)
         ):
             return frozenset(found)
     return frozenset()
+
+
+def _functions(tree: ast.Module, calls: str) -> tuple[dict[str, _Function], dict[str, set[str]], set[str]]:
+    """Return a file's functions, those that each one uses, and those that make a call of these names.
+
+    Nothing uses or calls anything if there are too many to follow.
+    """
+    functions = {node.name: node for node in tree.body if isinstance(node, _SCOPES)}
+    if len(functions) > _MOST_UNCALLED:
+        return functions, {}, set()
+    uses = {name: used_names(node.body) & functions.keys() for name, node in functions.items()}
+    return (
+        functions,
+        uses,
+        {name for name, node in functions.items() if _has_call(node.body, calls, functions)},
+    )
 
 
 def used_names(nodes: Iterable[ast.AST]) -> set[str]:
@@ -505,16 +498,12 @@ def used_names(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _has_call(nodes: Iterable[ast.AST], calls: str, functions: Mapping[str, object]) -> bool:
     """Return whether code calls a function of these names that is not defined in the file."""
-    for node in (n for n in walk(*nodes) if isinstance(n, ast.Call)):
-        if isinstance(node.func, ast.Attribute) and re.fullmatch(calls, node.func.attr):
-            return True
-        if (
-            isinstance(node.func, ast.Name)
-            and re.fullmatch(calls, name := node.func.id)
-            and name not in functions
-        ):
-            return True
-    return False
+    called = (n.func for n in walk(*nodes) if isinstance(n, ast.Call))
+    return any(
+        re.fullmatch(calls, name) and (isinstance(function, ast.Attribute) or name not in functions)
+        for function in called
+        if (name := last_name(function))
+    )
 
 
 def _reached(start: set[str], uses: Mapping[str, set[str]]) -> set[str]:

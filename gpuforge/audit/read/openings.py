@@ -15,7 +15,7 @@ from gpuforge.audit.read import contents
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.loading_code import of_tests
 from gpuforge.audit.read.opening_calls import File
-from gpuforge.audit.read.python_source import Parser, walk
+from gpuforge.audit.read.python_source import Parser, last_name, walk
 from gpuforge.binary.elf.header import MAGIC
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
@@ -204,9 +204,8 @@ class _Uses:
     def _is_passed_on(self, node: ast.AST, modules: set[str]) -> bool:
         """Return whether a means is used other than by calling it: in a variable, by `getattr`, as `cdll.name`."""
         above = self._file.parents.get(id(node))
-        if isinstance(
-            node, ast.Constant
-        ):  # import_module("ctypes"), sys.modules["ctypes"], attrgetter("CDLL")
+        # import_module("ctypes"), sys.modules["ctypes"], attrgetter("CDLL")
+        if isinstance(node, ast.Constant):
             named = isinstance(node.value, str) and node.value.rpartition(".")[2] in _OPENERS
             return isinstance(above, ast.Call | ast.Subscript) and (named or node.value in _MODULES)
         if isinstance(node, ast.MatchClass):  # case object(CDLL=opener)
@@ -215,14 +214,12 @@ class _Uses:
             of_means = _OPENERS | _LOADERS if (node.module or "").partition(".")[0] in _MODULES else set()
             return any(each.asname and each.name in of_means | _OTHERS for each in node.names)
         if isinstance(node, ast.Name) and node.id in modules and isinstance(above, ast.Call):
-            return _last(above.func) in {
-                "getattr",
-                "vars",
-            }  # an attribute is found by its name, whatever has the module
-        name = _last(node)
+            # an attribute is found by its name, whatever has the module
+            return last_name(above.func) in {"getattr", "vars"}
+        name = last_name(node)
         if name in _LOADERS:
             return not (isinstance(above, ast.Attribute) and above.attr == "LoadLibrary")
-        if name == "__dict__" and isinstance(node, ast.Attribute) and _last(node.value) in modules:
+        if name == "__dict__" and isinstance(node, ast.Attribute) and last_name(node.value) in modules:
             return True
         if name in _OTHERS and name not in self._file.functions:
             return True
@@ -247,11 +244,7 @@ class _Uses:
 def _is_called_or_compared(node: ast.AST, above: ast.AST | None) -> bool:
     """Return whether a function is called, or only names a type: in `isinstance`, or in an annotation."""
     if isinstance(above, ast.Call):
-        return above.func is node or _last(above.func) == "isinstance"
+        return above.func is node or last_name(above.func) == "isinstance"
     if isinstance(above, ast.arg | ast.AnnAssign):
         return above.annotation is node
     return isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef) and above.returns is node
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

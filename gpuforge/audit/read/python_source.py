@@ -84,6 +84,20 @@ def walk(*nodes: ast.AST) -> Iterator[ast.AST]:
                 left += [each for each in value if isinstance(each, ast.AST)]
 
 
+def last_name(node: ast.AST | None) -> str:
+    """Return "environ" of `os.environ` and of `environ`; "" for other expressions."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def dotted(node: ast.AST) -> str:
+    """Return the whole name of an expression that is one, "sys.platform"; else ""."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
 def _strings(tree: ast.Module) -> Iterator[ast.JoinedStr | ast.Constant | ast.Expr]:
     for node in walk(tree):
         string = node.value if isinstance(node, ast.Expr) else node

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gpuforge.audit.read.python_source import Source, walk
+from gpuforge.audit.read.python_source import Source, dotted, walk
 
 _UNKNOWN = object()
 _KNOWN = {
@@ -78,11 +78,7 @@ class _Known:
         """Return whether a condition holds; None if that is not known."""
         try:
             return self._truth(test)
-        except (
-            ValueError,
-            TypeError,
-            RecursionError,
-        ):  # what the code itself would raise, or a deep expression
+        except (ValueError, TypeError, RecursionError):  # what the code would raise, or a deep expression
             return None
 
     def _truth(self, test: ast.expr) -> bool | None:
@@ -142,10 +138,6 @@ class _Known:
 
 def _dotted(node: ast.expr) -> str:
     """Return the name of an expression that is one, "sys.platform", also of a call without arguments; else ""."""
-    parts: list[str] = []
-    end = "()" if isinstance(node, ast.Call) and not node.args and not node.keywords else ""
-    inner = node.func if isinstance(node, ast.Call) and end else node
-    while isinstance(inner, ast.Attribute):
-        parts.append(inner.attr)
-        inner = inner.value
-    return ".".join([inner.id, *reversed(parts)]) + end if isinstance(inner, ast.Name) else ""
+    if isinstance(node, ast.Call) and not node.args and not node.keywords:
+        return (name := dotted(node.func)) and f"{name}()"
+    return dotted(node)
