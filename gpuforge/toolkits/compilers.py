@@ -20,7 +20,7 @@ from gpuforge.datafile import load
 from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits import toolkit_tree
-from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
+from gpuforge.toolkits.debian_parts import DebianPart, fetched
 from gpuforge.toolkits.progress import Say, quiet
 
 # The files that each program of GCC needs beside libc, and that it compiles and links with; MULTIARCH is
@@ -68,9 +68,8 @@ def multiarch(machine: str) -> str:
 
 def offered(family: str, specifier: str, machine: str, root: Path = Path("/")) -> Offer | None:
     """Return the newest known compiler of `family` for a machine type and a version range."""
-    fitting = [
-        c for c in _listed_compilers(machine) if c.family == family and c.version in SpecifierSet(specifier)
-    ]
+    listed = (c for c in _listed_compilers(machine) if c.family == family)
+    fitting = (c for c in listed if c.version in SpecifierSet(specifier))
     found = max(fitting, key=lambda compiler: compiler.version, default=None)
     return Offer(found, tuple(_lacking(found, machine, root))) if found else None
 
@@ -110,7 +109,7 @@ def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:
         path.with_name(path.name.replace(*names)) if names else None,
         row["suite"],
         row["glibc"],
-        tuple(map(DebianPart.of_row, (part for part in row["packages"] if part["machine"] == machine))),
+        DebianPart.of_rows(row["packages"], machine),
     )
 
 
@@ -130,12 +129,8 @@ def provision_compiler(parts: Sequence[DebianPart], destination: Path, *, say: S
         made = partial / "tree"
         made.mkdir()
         links: dict[PurePosixPath, str] = {}
-        for part in parts:
-            say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror()}")
-            file = partial / "part"
-            fetch_part(part, file, say=say)
+        for _, file in fetched(parts, partial, say):
             unpack.unpack_deb(file, made, place, links=links)
-            file.unlink()
         for link, target in links.items():
             if place(link) is not None:
                 _link(made, link, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,23 @@ class DebianPart:
     members: tuple[BlockFile, ...] = ()
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> DebianPart:
-        """Read a row of a table, which is for one machine type."""
-        fields = {key: value for key, value in row.items() if key != "machine"}
-        return cls(**{**fields, "members": tuple(BlockFile(**member) for member in row.get("members", ()))})
+    def of_rows(cls, rows: Iterable[Mapping[str, Any]], machine: str) -> tuple[DebianPart, ...]:
+        """Read the rows of a table that are for a machine type."""
+        found = [dict(row) for row in rows if row["machine"] == machine]
+        for row in found:
+            row["members"] = tuple(BlockFile(**member) for member in row.get("members", ()))
+            del row["machine"]
+        return tuple(cls(**row) for row in found)
+
+
+def fetched(parts: Iterable[DebianPart], partial: Path, say: Say) -> Iterator[tuple[DebianPart, Path]]:
+    """Download parts one after the other; yield each with its file, which is gone after it."""
+    file = partial / "part"
+    for part in parts:
+        say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror()}")
+        fetch_part(part, file, say=say)
+        yield part, file
+        file.unlink()
 
 
 def mirror() -> str:

@@ -58,6 +58,7 @@ PIP = (
     PROGRESS, "--no-user", "--no-warn-script-location", "--disable-pip-version-check",
     "--root-user-action=ignore",
 )  # fmt: skip
+_FULL = ("No space left on device", "Errno 28", "Disk quota exceeded")
 NO_NETWORK = (
     "No matching distribution", "Max retries exceeded", "ConnectionError", "ReadTimeoutError", "CERTIFICATE_VERIFY",
     "SSLError", "Temporary failure in name resolution", "Connection refused", "ProxyError", "IncompleteRead",
@@ -83,14 +84,12 @@ def merge_beside(site: Path, tree: Path) -> None:
 def fetch_wheels(pins: Sequence[PinnedWheel], partial: Path, say: Say) -> None:
     """Let pip download, check and unpack the wheels to `partial/site`; pip's temporary files stay in `partial`."""
     megabytes = sum(pin.size for pin in pins) / 1e6
-    say(
-        f"fetching {len(pins)} package{'s'[: len(pins) != 1]} ({max(megabytes, 1):.0f} MB): "
-        + " ".join(f"{p.package}=={p.version}" for p in pins)
-    )
+    names = " ".join(f"{p.package}=={p.version}" for p in pins)
+    packages = f"{len(pins)} package{'s'[: len(pins) != 1]}"
+    say(f"fetching {packages} ({max(megabytes, 1):.0f} MB): {names}")
+    lines = (f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins)
     requirements_file = partial / "requirements.txt"
-    requirements_file.write_text(
-        "".join(f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins)
-    )
+    requirements_file.write_text("".join(lines))
     scratch = partial / "tmp"
     scratch.mkdir()
     argv = [sys.executable, *PIP, f"--target={partial / 'site'}", f"--requirement={requirements_file}"]
@@ -115,12 +114,7 @@ def _pip_failure(output: str, partial: Path, size: int) -> ActionError | Missing
     # pip takes a download that could not be written for one that broke off. The space is for the wheels and their
     # unpacked files.
     starved = "incomplete-download" in output and shutil.disk_usage(partial).free < 2 * size
-    if (
-        starved
-        or "No space left on device" in output
-        or "Errno 28" in output
-        or "Disk quota exceeded" in output
-    ):
+    if starved or any(sign in output for sign in _FULL):
         return trees.disk_full(partial)
     if any(sign in output for sign in NO_NETWORK):
         return MissingError.of(

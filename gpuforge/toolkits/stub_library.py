@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuforge.binary.elf.file import version_hash
 from gpuforge.datafile import load, rows
 from gpuforge.errors import UsageError
 
@@ -21,10 +22,8 @@ _HEADER, _SEGMENT, _SECTION, _SYMBOL = 64, 56, 64, 24  # bytes of one entry
 _SEGMENTS = 4
 _MACHINES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "x86_64": (62, lambda answer: b"\xb8" + answer + b"\xc3"),  # mov eax, answer; ret
-    "aarch64": (
-        183,
-        lambda answer: struct.pack("<II", 0x18000040, 0xD65F03C0) + answer,
-    ),  # ldr w0, [the word behind the two instructions]; ret
+    # ldr w0, [the word behind the two instructions]; ret
+    "aarch64": (183, lambda answer: struct.pack("<II", 0x18000040, 0xD65F03C0) + answer),
 }
 
 
@@ -129,11 +128,8 @@ def _hashed(names: Sequence[str]) -> bytes:
     count = len(names) or 1
     buckets, chains = [0] * count, [0] * (len(names) + 1)
     for number, name in enumerate(names, start=1):
-        value = 0
-        for byte in name.encode():
-            value = (value << 4) + byte
-            value = (value ^ (value & 0xF0000000) >> 24) & 0x0FFFFFFF
-        chains[number], buckets[value % count] = buckets[value % count], number
+        bucket = version_hash(name) % count
+        chains[number], buckets[bucket] = buckets[bucket], number
     table = struct.pack(f"<{2 + count + len(chains)}I", count, len(chains), *buckets, *chains)
     return table + bytes(-len(table) % 8)
 

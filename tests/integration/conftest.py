@@ -21,7 +21,7 @@ from gpuforge.containers.engine import connect
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
-from gpuforge.toolkits.providers.pypi import provision
+from gpuforge.toolkits.providers.pypi import fetch
 from gpuforge.toolkits.select import select
 from gpuforge.wheel.package_index import index_url
 
@@ -83,7 +83,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVIDIA's compiler of CUDA 13.0 from PyPI."""
     root = tmp_path_factory.mktemp("toolkit") / "cuda"
-    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).source.pins, root)
+    fetch(select("13.0", provider=None, libraries=[], machine=platform.machine()).source, root)
     return root / "bin" / "nvcc"
 
 

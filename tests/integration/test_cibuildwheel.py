@@ -13,7 +13,7 @@ import pytest
 from builds import run
 from uv import find_uv_bin
 
-from gpuforge.toolkits.providers.pypi import provision
+from gpuforge.toolkits.providers.pypi import fetch
 from gpuforge.toolkits.select import select
 from gpuforge.wheel import metadata
 
@@ -103,9 +103,7 @@ def test_cibuildwheel_repairs_and_audits_with_gpuforge(
     tmp_path: Path, project: Path, bookworm_image: str
 ) -> None:
     cuda = tmp_path / "cuda"
-    provision(
-        select("13.0", provider=None, libraries=["cufft"], machine=platform.machine()).source.pins, cuda
-    )
+    fetch(select("13.0", provider=None, libraries=["cufft"], machine=platform.machine()).source, cuda)
     machine = [Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pip.conf"), Path("/opt/pypi")]
     mounts = [f"-v{path}:{path}:ro" for path in (*machine, tmp_path / "gpuforge") if path.exists()]
     env = {

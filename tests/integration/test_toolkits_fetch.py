@@ -20,10 +20,10 @@ from gpuforge.cuda.targets import targets
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
-from gpuforge.toolkits.pins import PinnedWheel
-from gpuforge.toolkits.providers.pypi import provision
+from gpuforge.toolkits.providers.pypi import fetch
 from gpuforge.toolkits.providers.system import installed
 from gpuforge.toolkits.select import select
+from gpuforge.toolkits.toolkit import Wheels
 
 pytestmark = [
     pytest.mark.network,
@@ -58,7 +58,7 @@ extern "C" int probe(float* x) { twice<<<1, 32>>>(x); int v; return cufftGetVers
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = select("13.0", provider=None, libraries=["cufft"], machine=MACHINE)
     root = tmp_path_factory.mktemp("toolkit") / "cuda"
-    provision(chosen.source.pins, root)
+    fetch(chosen.source, root)
     return root
 
 
@@ -119,16 +119,17 @@ def test_cmake_accepts_the_tree_and_the_library_names_the_sonames(toolkit: Path,
     assert "libcudart.so.13" in needed
 
 
-def small_pin() -> list[PinnedWheel]:
+def small_wheel() -> Wheels:
     chosen = select("13.0", provider="pypi", libraries=[], machine=MACHINE)
-    return [pin for pin in chosen.source.pins if pin.package == "nvidia-cuda-crt"]
+    return Wheels(tuple(pin for pin in chosen.source.pins if pin.package == "nvidia-cuda-crt"))
 
 
 def test_a_wheel_with_another_hash_is_refused(tmp_path: Path) -> None:
-    pins = [replace(pin, sha256=hashlib.sha256(b"other").hexdigest()) for pin in small_pin()]
+    other = hashlib.sha256(b"other").hexdigest()
+    wheels = Wheels(tuple(replace(pin, sha256=other) for pin in small_wheel().pins))
 
     with pytest.raises(ActionError, match="arrived broken"):
-        provision(pins, tmp_path / "cuda")
+        fetch(wheels, tmp_path / "cuda")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -141,7 +142,7 @@ def test_no_way_to_pypi_is_a_missing_thing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
 
     with pytest.raises(MissingError, match="cannot fetch the CUDA packages"):
-        provision(small_pin(), tmp_path / "cuda")
+        fetch(small_wheel(), tmp_path / "cuda")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -24,8 +24,8 @@ from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
 from gpuforge.toolkits import debian_parts
+from gpuforge.toolkits.providers import redist
 from gpuforge.toolkits.providers.debian import provision_debian
-from gpuforge.toolkits.providers.redist import provision_redist
 from gpuforge.toolkits.providers.system import installed
 from gpuforge.toolkits.select import select
 
@@ -195,7 +195,7 @@ def test_nvidia_s_archives_make_the_same_compiler(
     monkeypatch.setenv("GPUFORGE_REDIST_URL", nvidia)
     chosen = select("12.4", provider="redist", libraries=["cufft"], machine=MACHINE)
     assert chosen.source is not None
-    provision_redist(chosen.source, tmp_path / "cuda")
+    redist.fetch(chosen.source, tmp_path / "cuda")
     one, other = (
         compiled(tree, tmp_path / "work", host=gxx(13), archs=["80"]) for tree in (tmp_path / "cuda", cuda_12)
     )

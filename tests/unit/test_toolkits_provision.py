@@ -17,7 +17,7 @@ from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
 from gpuforge.plan.action import StepResult, Workdir
 from gpuforge.toolkits import pip as module
 from gpuforge.toolkits.pins import PinnedWheel
-from gpuforge.toolkits.providers.pypi import assemble, provision
+from gpuforge.toolkits.providers.pypi import assemble, fetch
 from gpuforge.toolkits.toolkit import Wheels
 
 PIN = PinnedWheel("nvidia-cuda-crt", "13.0.88", "nvidia_cuda_crt-13.0.88-py3-none-any.whl", "0" * 64, 1)
@@ -84,7 +84,7 @@ def test_two_toolkits_at_once_are_refused(tmp_path: Path) -> None:
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(UsageError, match="is not empty"):
-        provision([PIN], tmp_path)
+        fetch(Wheels((PIN,)), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_pip_says_becomes_an_error_and_nothing_is_left(
 ) -> None:
     monkeypatch.setattr(module, "PIP", ("-c", f"import sys; print({output!r}); sys.exit(1)"))
     with pytest.raises(error) as caught:
-        provision([PIN], tmp_path / "cuda")
+        fetch(Wheels((PIN,)), tmp_path / "cuda")
     assert says in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -112,7 +112,7 @@ def test_what_pip_says_becomes_an_error_and_nothing_is_left(
 def test_a_download_without_room_is_the_disks_affair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PIP", ("-c", "import sys; print('error: incomplete-download'); sys.exit(1)"))
     with pytest.raises(ActionError, match="no space left in"):
-        provision([replace(PIN, size=1 << 60)], tmp_path / "cuda")
+        fetch(Wheels((replace(PIN, size=1 << 60),)), tmp_path / "cuda")
 
 
 @pytest.mark.parametrize(

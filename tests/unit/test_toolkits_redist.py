@@ -20,7 +20,6 @@ from gpuforge.toolkits import download as downloads
 from gpuforge.toolkits import progress
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.providers import redist
-from gpuforge.toolkits.providers.redist import provision_redist
 
 Change = Callable[[dict[str, dict[str, object]]], None]
 
@@ -30,7 +29,7 @@ def test_each_archive_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(progress, "PAUSE_S", -1.0)
     said: list[str] = []
-    provision_redist(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
+    redist.fetch(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
     begun = [number for number, line in enumerate(said) if line.startswith("fetching ")]
     assert begun
     assert all(said[number + 1] == "  0 of 0 MB" for number in begun)
@@ -38,7 +37,7 @@ def test_each_archive_says_how_far_it_is(
 
 def test_the_tree_is_the_archives_without_their_top_folders(tmp_path: Path, nvidia: Server) -> None:
     said: list[str] = []
-    provision_redist(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
+    redist.fetch(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
 
     tree = tmp_path / "cuda"
     files = {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file() and not p.is_symlink()}
@@ -110,7 +109,7 @@ def test_what_is_wrong_is_told_and_nothing_is_left(
     change(entries)
     relist(tmp_path / "www", entries)
     with pytest.raises(error) as caught:
-        provision_redist(wanted(nvidia.url), tmp_path / "out" / "cuda")
+        redist.fetch(wanted(nvidia.url), tmp_path / "out" / "cuda")
     assert says in str(caught.value)
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -123,7 +122,7 @@ def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, nvidia: Server) -
     _change("libcufft", "sha256", samples.sha256(data))(entries)
     relist(tmp_path / "www", entries)
     with pytest.raises(ActionError, match=r"bad\.tar\.xz cannot be unpacked"):
-        provision_redist(wanted(nvidia.url), tmp_path / "out" / "cuda")
+        redist.fetch(wanted(nvidia.url), tmp_path / "out" / "cuda")
     assert not list(tmp_path.rglob("outside"))
 
 
@@ -131,14 +130,14 @@ def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, nvidia: Server) -
 def test_a_list_that_is_none(tmp_path: Path, nvidia: Server, text: str) -> None:
     (tmp_path / "www" / "redistrib_12.4.1.json").write_text(text)
     with pytest.raises(ActionError, match=r"redistrib_12\.4\.1\.json is not a list of archives"):
-        provision_redist(wanted(nvidia.url), tmp_path / "cuda")
+        redist.fetch(wanted(nvidia.url), tmp_path / "cuda")
 
 
 def test_a_place_without_the_release(tmp_path: Path, nvidia: Server) -> None:
     with pytest.raises(
         MissingError, match=r"no list of CUDA 12\.4\.1's archives at .*\n  hint: check GPUFORGE_REDIST"
     ):
-        provision_redist(wanted(nvidia.url + "/elsewhere"), tmp_path / "cuda")
+        redist.fetch(wanted(nvidia.url + "/elsewhere"), tmp_path / "cuda")
 
 
 def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +145,7 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         MissingError, match=r"cannot fetch http://127\.0\.0\.1:9/redistrib_12\.4\.1\.json: .*refused"
     ):
-        provision_redist(wanted("http://127.0.0.1:9"), tmp_path / "cuda")
+        redist.fetch(wanted("http://127.0.0.1:9"), tmp_path / "cuda")
 
 
 @pytest.mark.thorough
@@ -184,7 +183,7 @@ def test_libraries_outside_the_toolkit_come_from_wheels(
     monkeypatch.setenv("PIP_FIND_LINKS", str(content))
     pin = PinnedWheel("nvidia-nccl-cu12", "2.9.9", name, samples.sha256((content / name).read_bytes()), 1)
 
-    provision_redist(replace(wanted(nvidia.url), pins=(pin,)), tmp_path / "cuda")
+    redist.fetch(replace(wanted(nvidia.url), pins=(pin,)), tmp_path / "cuda")
 
     assert (tmp_path / "cuda" / "include" / "nccl.h").is_file()
     assert (tmp_path / "cuda" / "lib" / "libnccl.so.2").is_file()

@@ -16,7 +16,7 @@ from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pip, toolkit_tree
-from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
+from gpuforge.toolkits.debian_parts import DebianPart, fetched
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel, choose
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitFiles, ToolkitRequest, Wheels
@@ -57,11 +57,10 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> Wheels:
 
     Raises UsageError for an unknown library, with the nearest names.
     """
-    row, major = _releases()[toolkit], major_of(toolkit)
-    compiler = [with_suffix(name, major) for name in _COMPILER]
-    parts = tuple(map(DebianPart.of_row, (part for part in row["packages"] if part["machine"] == machine)))
-    listed = ListedToolkit.of_row(row)
-    return Wheels(choose(listed, compiler, libraries, machine), parts)
+    row = _releases()[toolkit]
+    compiler = [with_suffix(name, major_of(toolkit)) for name in _COMPILER]
+    parts = DebianPart.of_rows(row["packages"], machine)
+    return Wheels(choose(ListedToolkit.of_row(row), compiler, libraries, machine), parts)
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:
@@ -99,12 +98,8 @@ def provision_debian(
         made.mkdir()
         pip.fetch_wheels(pins, partial, say)
         lay_out_wheels(partial / "site", made)
-        for part in parts:
-            say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror()}")
-            file = partial / "part"
-            fetch_part(part, file, say=say)
+        for part, file in fetched(parts, partial, say):
             unpack_part(part, file, made)
-            file.unlink()
         (made / "bin" / "nvcc.profile").write_text(_PROFILE)
         toolkit_tree.complete(made, machine_of(pin.filename for pin in pins))
     say(f"CUDA toolkit ready in {destination}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpuforge import digest
 from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError
-from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
@@ -14,8 +13,7 @@ def offer(request: ToolkitRequest) -> Toolkit | None:
     """Return the toolkit of exactly that minor, None if the image has none; raises UsageError for unknown libraries."""
     for root, version in request.inventory.toolkits.items() if request.inventory else ():
         if request.inventory and minor_of(version) == request.minor:
-            known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
-            check_libraries(request.libraries, known, request.minor)
+            pypi.check_libraries(request)
             nvcc = request.inventory.detect("nvcc", path=str(root / "bin" / "nvcc"))
             identity = digest.of_data([nvcc.identity, version])
             return Toolkit(request.minor, "image", identity, str(nvcc.version), str(root), root=root)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins, pip, toolkit_tree
-from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
+from gpuforge.toolkits.pins import ListedToolkit
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitFiles, ToolkitRequest, Wheels
 from gpuforge.wheel.filename import machine_of
@@ -25,6 +25,12 @@ def minors() -> tuple[str, ...]:
 def libraries(toolkit: str) -> tuple[str, ...]:
     """Return the libraries that can be added to this toolkit's compiler: cufft, cublas, nvjpeg …"""
     return tuple(_releases()[toolkit].extras)
+
+
+def check_libraries(request: ToolkitRequest) -> None:
+    """Raise UsageError for a library that no toolkit has: those of an installation are not known before a build."""
+    known = (*libraries(minors()[-1]), *pins.beside_toolkits())
+    pins.check_libraries(request.libraries, known, request.minor)
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:
@@ -46,22 +52,17 @@ def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
 
 
 def fetch(source: ToolkitFiles, destination: Path, *, say: Say = quiet) -> None:
-    """Download the wheels of `source` and make the toolkit tree at `destination`: see `provision`."""
-    assert isinstance(source, Wheels)  # noqa: S101  as `offer` returns them
-    provision(source.pins, destination, say=say)
-
-
-def provision(wheels: Sequence[PinnedWheel], destination: Path, *, say: Say = quiet) -> None:
-    """Download wheels with pip and make the toolkit tree at `destination`, which must be empty or absent.
+    """Download the wheels of `source` with pip; make the toolkit tree at `destination`, which must be empty or absent.
 
     pip's own configuration (indexes, CA bundle, proxies, cache) is the host's. `say` gets a line for each stage.
     Nothing is left at or beside `destination` if it fails or is interrupted. Raises MissingError if the wheels cannot
     be reached, ActionError if one is damaged or the disk is full, UsageError for a `destination` in use.
     """
+    assert isinstance(source, Wheels)  # noqa: S101  as `offer` returns them
     with toolkit_tree.staged(destination) as partial:
-        pip.fetch_wheels(wheels, partial, say)
+        pip.fetch_wheels(source.pins, partial, say)
         say("assembling the toolkit")
-        assemble(partial / "site", partial / "tree", machine_of(pin.filename for pin in wheels))
+        assemble(partial / "site", partial / "tree", machine_of(pin.filename for pin in source.pins))
     say(f"CUDA toolkit ready in {destination}")
 
 

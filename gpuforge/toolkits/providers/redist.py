@@ -59,10 +59,8 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
     major = major_of(toolkit)
     check_libraries(libraries, [*data["libraries"], *beside_toolkits(major)], toolkit)
     wheels, others = beside(libraries, major, machine)
-    groups = [
-        *data["compiler"].values(),
-        *(group for name, group in data["libraries"].items() if name in libraries),
-    ]
+    groups = list(data["compiler"].values())
+    groups += [group for name, group in data["libraries"].items() if name in libraries]
     groups += [[name] for name, package in data["packages"].items() if package in others]
     needed, archives = {group[0] for group in groups}, {name for group in groups for name in group}
     row = _releases()[toolkit]
@@ -82,12 +80,6 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
 
 
 def fetch(source: ToolkitFiles, destination: Path, *, say: Say = quiet) -> None:
-    """Download the archives of `source` and make the toolkit tree at `destination`: see `provision_redist`."""
-    assert isinstance(source, Archives)  # noqa: S101  as `offer` returns them
-    provision_redist(source, destination, say=say)
-
-
-def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -> None:
     """Download, check and unpack the archives of `source`, and make the toolkit tree at `destination`.
 
     `destination` must be empty or absent; nothing is left there if it fails. Raises MissingError if the server cannot
@@ -96,12 +88,12 @@ def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -
     from gpuforge.toolkits import redist_archives  # noqa: PLC0415  plans fetch nothing
     from gpuforge.toolkits.download import download  # noqa: PLC0415  plans fetch nothing
 
+    assert isinstance(source, Archives)  # noqa: S101  as `offer` returns them
     with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"
         made.mkdir()
-        found = list(
-            redist_archives.archives(source, redist_archives.release_list(source, partial / "list.json"))
-        )
+        listed = redist_archives.release_list(source, partial / "list.json")
+        found = list(redist_archives.archives(source, listed))
         versions = {pin.package: pin.version for pin in source.pins}
         for archive in found:
             say(f"fetching {archive.name} {archive.version} ({archive.size / 1e6:.0f} MB)")

@@ -16,7 +16,6 @@ from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import toolkit_version
-from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
@@ -41,7 +40,7 @@ def offer(request: ToolkitRequest) -> Toolkit | None:
     """Return the installation of exactly that minor, None if there is none; raises UsageError for unknown libraries."""
     for found in installed(request.search):
         if found.minor == request.minor:
-            _check_libraries(request)
+            pypi.check_libraries(request)
             return Toolkit(
                 request.minor, "system", found.identity, found.nvcc, str(found.root), root=found.root
             )
@@ -50,18 +49,12 @@ def offer(request: ToolkitRequest) -> Toolkit | None:
 
 def absent(request: ToolkitRequest, elsewhere: str) -> MissingError:
     """Return the error for a toolkit that is not installed; `elsewhere` names the providers that have it."""
-    _check_libraries(request)
+    pypi.check_libraries(request)
     found = ", ".join(f"{each.version} in {each.root}" for each in installed(request.search)) or "none"
     return MissingError.of(
         f"no CUDA {request.minor} on this machine; found: {found}",
         hint=f"install it in /usr/local/cuda-{request.minor}, or set CUDA_PATH to its folder; or {elsewhere}",
     )
-
-
-def _check_libraries(request: ToolkitRequest) -> None:
-    """Raise UsageError for a library that no toolkit has; those of an installation are not known before."""
-    known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
-    check_libraries(request.libraries, known, request.minor)
 
 
 def installed(search: Sequence[Path] | None = None) -> Iterator[InstalledToolkit]:
