@@ -30,7 +30,7 @@ def shown_lines(text: str) -> str:
 
 def shortened(items: Sequence[object], most: int = 3, separator: str = ", ") -> str:
     """Return the first items, and how many more there are: "a, b, c and 9 more"."""
-    more = f" and {len(items) - most} more" if len(items) > most else ""
+    more = f" and {len(items) - most:,} more" if len(items) > most else ""
     return separator.join(map(str, items[:most])) + more
 
 

@@ -23,6 +23,7 @@ from gpuforge.audit.model import project_of
 from gpuforge.cuda import sonames
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
+from gpuforge.grouping import grouped
 
 SCHEMA = 1
 REASON = "in the baseline"
@@ -79,10 +80,7 @@ class Baseline:
     @cached_property
     def rows(self) -> Mapping[AcceptedSubject, list[AcceptedSubject]]:
         """The rows by their identity."""
-        rows: dict[AcceptedSubject, list[AcceptedSubject]] = {}
-        for row in self.accepted:
-            rows.setdefault(row.identity, []).append(row)
-        return rows
+        return grouped((row.identity, row) for row in self.accepted)
 
 
 def read(path: Path) -> Baseline:

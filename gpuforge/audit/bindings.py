@@ -26,6 +26,7 @@ from gpuforge.binary.facts import Bindings, ElfObject
 from gpuforge.cpython import CPython
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
+from gpuforge.grouping import grouped
 
 _NAMED = 3
 _OF_PYTHON = re.compile(r"_?Py[A-Z_]")
@@ -149,9 +150,7 @@ def _is_looked_for(wheel: WheelFacts, module: ElfObject) -> bool:
 
 def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     """Yield the libraries that some systems load instead of those that were judged."""
-    named: dict[str, list[str]] = {}
-    for found in wheel.linked:
-        named.setdefault(found.name, []).append(found.file)
+    named = grouped((found.name, found.file) for found in wheel.linked)
     for edge in graph.edges_of(wheel):
         target, files = edge.provider.object, named.get(edge.needed, [])
         if target and edge.needed in _LOADED and not edge.loader.is_program:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from gpuforge.audit.layout import Route
 from gpuforge.audit.model import Compilers
+from gpuforge.grouping import grouped
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -139,10 +140,7 @@ class Ignored(NamedTuple):
 
 def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Join findings of one rule, severity and cause, which differ in files and subjects; the worst come first."""
-    groups: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in findings:
-        key = (finding.code, finding.severity, finding.cause, finding.across)
-        groups.setdefault(key, []).append(finding)
+    groups = grouped(((f.code, f.severity, f.cause, f.across), f) for f in findings)
     joined = [
         group[0]._replace(
             files=tuple(dict.fromkeys(file for f in group for file in f.files)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +17,7 @@ from gpuforge.diagnostics import shortened, shown
 from gpuforge.execute.outcome import ActionReason, ActionResult, Change
 from gpuforge.execute.times import local_time, short_seconds
 from gpuforge.execute.verdict import Verdict
+from gpuforge.grouping import grouped
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.site import Machine
@@ -180,9 +180,7 @@ _MACHINE: dict[State, str] = {
 
 def _cuda_words(cuda: Cuda) -> str:
     """Return the origin of a test's CUDA libraries, and whether those of this machine were visible."""
-    places: dict[str, list[str]] = {}
-    for each in cuda.loaded:
-        places.setdefault(each.place, []).append(each.library)
+    places = grouped((each.place, each.library) for each in cuda.loaded)
     found = [f"{', '.join(names)} from the {place}" for place, names in places.items()]
     return f"CUDA libraries loaded: {'; '.join(found) or 'none'}; {_MACHINE[cuda.machine]}"
 
@@ -386,9 +384,7 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
                 shown(f"{action.title}: {why(reason)}; it was set aside, and the action ran again"),
                 fg="yellow",
             )
-    wheels: dict[Path, list[BuiltWheel]] = {}
-    for wheel in result.wheels:
-        wheels.setdefault(wheel.path, []).append(wheel)
+    wheels = grouped((wheel.path, wheel) for wheel in result.wheels)
     gpu = any(action.gpu for action in result.plan.actions)
     for same in wheels.values():
         show_wheel(same, images, gpu=gpu)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError
+from gpuforge.grouping import grouped
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Choice, LeftOut, LeftOutReason, Selection, narrow, select
 from gpuforge.plan.site import ContainerImage
@@ -66,10 +67,7 @@ def left_out_data(left_out: Iterable[LeftOut]) -> list[dict[str, str]]:
 
 def left_out_by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
     """Return the ids of the cells by the reason."""
-    reasons: dict[str, list[str]] = {}
-    for item in left_out:
-        reasons.setdefault(reason_text(item.reason), []).append(item.cell.id)
-    return reasons
+    return grouped((reason_text(item.reason), item.cell.id) for item in left_out)
 
 
 def missing_status(selection: Selection, *, allowed: bool) -> int:

@@ -18,6 +18,8 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
+from gpuforge.grouping import grouped
+
 ALL = "all"  # the index with every file
 _JSON = {"api-version": "1.1"}
 _SHOWN = ("name", "project", "version", "size", "python", "cuda", "torch")  # what the page for people needs
@@ -82,11 +84,10 @@ def choices(indexed: Sequence[IndexedFile]) -> dict[str, list[IndexedFile]]:
 
 def pages(indexed: Sequence[IndexedFile], *, title: str) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each page."""
-    grouped = choices(indexed)
-    for choice, some in grouped.items():
-        projects: dict[str, list[IndexedFile]] = {}
-        for each in sorted(some, key=lambda each: (each.project, each.name)):
-            projects.setdefault(each.project, []).append(each)
+    every = choices(indexed)
+    for choice, some in every.items():
+        ordered = sorted(some, key=lambda each: (each.project, each.name))
+        projects = grouped((each.project, each) for each in ordered)
         links = [f'<a href="{quote(name)}/">{escape(name)}</a><br>' for name in projects]
         yield f"{choice}/index.html", _page(choice, links)
         listed = [{"name": name} for name in projects]
@@ -94,7 +95,7 @@ def pages(indexed: Sequence[IndexedFile], *, title: str) -> Iterator[tuple[str, 
         for name, own in projects.items():
             yield f"{choice}/{name}/index.html", _page(name, map(_link, own))
             yield f"{choice}/{name}/index.json", _json(_project(name, own))
-    yield "index.html", _for_people(grouped, title)
+    yield "index.html", _for_people(every, title)
 
 
 def _page(title: str, lines: Iterable[str]) -> str:

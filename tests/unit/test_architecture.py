@@ -24,6 +24,7 @@ ROOT = Path(gpuforge.__file__).parent
 FOUNDATION = {
     "cache_folder",
     "expectation",
+    "grouping",
     "datafile",
     "cpython",
     "errors",

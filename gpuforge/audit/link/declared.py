@@ -21,6 +21,7 @@ from gpuforge.audit.link.requirement import (
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda.carriers import Carrier, carriers, of_metapackage
 from gpuforge.cuda.provided import METAPACKAGE
+from gpuforge.grouping import grouped
 
 _DEPTH = 6  # carriers require carriers; no real chain is longer than three
 
@@ -35,9 +36,8 @@ class Declared(NamedTuple):
     cuda: int | None = None
     carries: tuple[str, ...] = ()  # SONAMEs of its own libraries outside CUDA, which are loaded with it
     lacks: tuple[str, ...] = ()  # SONAMEs that it has in other releases or for other machines
-    unseen: tuple[
-        str, ...
-    ] = ()  # SONAMEs of releases that its clauses do not allow; nothing is known of others
+    # SONAMEs of releases that its clauses do not allow; nothing is known of others
+    unseen: tuple[str, ...] = ()
     via: tuple[str, ...] = ()  # the Requires-Dist lines of other given wheels that lead to `line`
 
     @property
@@ -67,9 +67,8 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
-            elif bool(known.extra) == bool(
-                declared.extra
-            ):  # pip installs a release that all of the lines allow
+            # pip installs a release that all of the lines allow
+            elif bool(known.extra) == bool(declared.extra):
                 lacks = tuple(soname for soname in known.lacks if soname in declared.lacks)
                 better = declared if known.requirement.omitted and not declared.requirement.omitted else known
                 unseen = (*known.unseen, *declared.unseen)
@@ -99,9 +98,7 @@ def brought_by(package: str, given: Mapping[str, WheelFacts]) -> Mapping[str, De
 
 def by_project(wheels: Iterable[WheelFacts]) -> Mapping[str, WheelFacts]:
     """Return the given wheels by project, without projects that have several wheels."""
-    found: dict[str, list[WheelFacts]] = {}
-    for wheel in wheels:
-        found.setdefault(wheel.project, []).append(wheel)
+    found = grouped((wheel.project, wheel) for wheel in wheels)
     return {project: same[0] for project, same in found.items() if project and len(same) == 1}
 
 

@@ -23,6 +23,7 @@ from gpuforge.audit.model import Openings, WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import stack
 from gpuforge.cuda.provided import Provided
+from gpuforge.grouping import grouped
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -40,9 +41,8 @@ class LinkGraph:
     edges: tuple[Edge, ...]
     load_sets: tuple[LoadSet, ...]
     declared: Mapping[str, Mapping[str, Declared]]  # wheel -> package -> its declaration
-    opened: Mapping[tuple[str, str, str], Edge] = field(
-        default_factory=dict
-    )  # wheel, file, what it opens by name
+    # wheel, file, what it opens by name
+    opened: Mapping[tuple[str, str, str], Edge] = field(default_factory=dict)
     expectation: Expectation | None = None
     brought: Provided | None = None  # what a build found in the packages that the wheel requires
     against: Against | None = None  # what a user's own build brings
@@ -62,15 +62,15 @@ class LinkGraph:
 
     @cached_property
     def _by_loader(self) -> Mapping[Key, Sequence[Edge]]:
-        return _grouped((key(edge.loader), edge) for edge in self.edges)
+        return grouped((key(edge.loader), edge) for edge in self.edges)
 
     @cached_property
     def _by_target(self) -> Mapping[Key, Sequence[Edge]]:
-        return _grouped((key(o), edge) for edge in self.edges if (o := edge.provider.object) is not None)
+        return grouped((key(o), edge) for edge in self.edges if (o := edge.provider.object) is not None)
 
     @cached_property
     def _by_wheel(self) -> Mapping[str, Sequence[Edge]]:
-        return _grouped((edge.loader.wheel, edge) for edge in self.edges)
+        return grouped((edge.loader.wheel, edge) for edge in self.edges)
 
     @cached_property
     def _named(self) -> Mapping[str, WheelFacts]:
@@ -105,11 +105,7 @@ class LinkGraph:
 
     @cached_property
     def _sets_of(self) -> Mapping[Key, Sequence[LoadSet]]:
-        found: dict[Key, list[LoadSet]] = {}
-        for load_set in self.load_sets:
-            for each in load_set.objects:
-                found.setdefault(key(each), []).append(load_set)
-        return found
+        return grouped((key(each), load_set) for load_set in self.load_sets for each in load_set.objects)
 
     def load_sets_of(self, binary: ElfObject) -> Sequence[LoadSet]:
         """Return the load sets that an object is in."""
@@ -130,7 +126,7 @@ class LinkGraph:
         The answer is cached: the same few edges are looked for in hundreds of load sets.
         """
         if condition not in self._chosen:
-            self._chosen[condition] = _grouped((key(e.loader), e) for e in filter(condition, self.edges))
+            self._chosen[condition] = grouped((key(e.loader), e) for e in filter(condition, self.edges))
         return self._chosen[condition]
 
     def required_always(self, name: str) -> Iterator[Declared]:
@@ -189,9 +185,8 @@ def build(
             reached.update(key(o) for o in sets[-1].objects)
     for copy in (o for w in given for o in w.objects if key(o) in copies):
         for name in copy.needed:
-            if edge := resolver.edges.get(
-                (*key(copies[key(copy)]), name)
-            ):  # missing if the wheel is too large
+            # missing if the wheel is too large
+            if edge := resolver.edges.get((*key(copies[key(copy)]), name)):
                 resolver.edges[(*key(copy), name)] = edge._replace(loader=copy)
     return LinkGraph(
         given,
@@ -204,13 +199,6 @@ def build(
         against,
         resolver.too_large,
     )
-
-
-def _grouped(pairs: Iterable[tuple[_Of, Edge]]) -> dict[_Of, list[Edge]]:
-    found: dict[_Of, list[Edge]] = {}
-    for of, edge in pairs:
-        found.setdefault(of, []).append(edge)
-    return found
 
 
 def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:

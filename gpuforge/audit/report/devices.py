@@ -14,6 +14,7 @@ from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda.releases import driver_of_ptx
 from gpuforge.cuda.releases import generations as all_generations
 from gpuforge.cuda.version import minor_of, numbers_of
+from gpuforge.grouping import grouped
 from gpuforge.runtime.arch import Arch
 
 
@@ -54,9 +55,7 @@ class Code:
 
 def code(wheel: WheelFacts) -> tuple[Code, ...]:
     """List the GPU code of a wheel, files with equal code together, in the order of the wheel."""
-    alike: dict[tuple[tuple[object, ...], ...], list[DeviceCode]] = {}
-    for file_code in wheel.device:
-        alike.setdefault(tuple(sorted(map(_look, file_code.containers), key=str)), []).append(file_code)
+    alike = grouped((tuple(sorted(map(_look, each.containers), key=str)), each) for each in wheel.device)
     return tuple(row for group in alike.values() for row in _rows(group))
 
 
@@ -69,10 +68,9 @@ def _look(container: FatbinContainer) -> tuple[object, ...]:
 
 def _rows(group: list[DeviceCode]) -> list[Code]:
     files = tuple(file_code.file for file_code in group)
-    by_images: dict[tuple[object, ...], list[FatbinContainer]] = {}
-    for container in group[0].containers:
-        images = tuple(sorted({(e.kind, e.arch, e.isa) for e in container.entries}))
-        by_images.setdefault((container.section, *images), []).append(container)
+    by_images = grouped(
+        ((c.section, *sorted({(e.kind, e.arch, e.isa) for e in c.entries})), c) for c in group[0].containers
+    )
     return [_row(files, containers) for containers in by_images.values()]
 
 
@@ -100,42 +98,23 @@ def driver(entries: Sequence[FatbinEntry]) -> str:
     cubins = driver_of_container(entries) if any(e.kind == "cubin" for e in entries) else ""
     ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=numbers_of, default="")
     parts = [f"≥{minor_of(cubins)}"] if cubins else []
-    parts += (
-        [f"PTX ≥{minor_of(ptx)}"] if ptx and not (cubins and numbers_of(ptx) <= numbers_of(cubins)) else []
-    )
+    if ptx and not (cubins and numbers_of(ptx) <= numbers_of(cubins)):
+        parts.append(f"PTX ≥{minor_of(ptx)}")
     return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationRow:
-    """How each wheel runs on GPUs of one compute capability."""
+def generations(report: Report) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the wheels with GPU code, and the GPU generations that some may meet: capability, name, verdicts.
 
-    capability: str
-    name: str
-    verdicts: tuple[str, ...]  # one for each wheel
-
-
-@dataclass(frozen=True, slots=True)
-class Generations:
-    """The table of GPU generations over all wheels with GPU code."""
-
-    wheels: tuple[str, ...]
-    rows: tuple[GenerationRow, ...]
-
-
-def generations(report: Report) -> Generations:
-    """Return the table of the GPU generations that some wheel may meet; a verdict is for all files together."""
+    A verdict is for all files of a wheel together.
+    """
     wheels = [w.facts for w in report.wheels if w.facts.device]
     reached = [_reached(wheel) for wheel in wheels]
     rows = [
-        GenerationRow(
-            known.capability,
-            known.name,
-            tuple(_verdict(found.get(known.capability, ())) for found in reached),
-        )
+        (known.capability, known.name, *(_verdict(found.get(known.capability, ())) for found in reached))
         for known in all_generations()
     ]
-    return Generations(tuple(wheel.name for wheel in wheels), tuple(row for row in rows if any(row.verdicts)))
+    return [wheel.name for wheel in wheels], [row for row in rows if any(row[2:])]
 
 
 def runs_on(wheel: WheelFacts, file: str) -> str:
@@ -153,19 +132,13 @@ def runs_on(wheel: WheelFacts, file: str) -> str:
 
 
 def _reached(wheel: WheelFacts) -> dict[str, list[Reach]]:
-    found: dict[str, list[Reach]] = {}
-    for file_code in wheel.device:
-        for one in reach(file_code, wheel.machine):
-            found.setdefault(one.generation.capability, []).append(one)
-    return found
+    every = (one for file_code in wheel.device for one in reach(file_code, wheel.machine))
+    return grouped((one.generation.capability, one) for one in every)
 
 
 def _verdict(reaches: Sequence[Reach]) -> str:
-    native, jit, none = (
-        sum(r.native for r in reaches),
-        sum(r.jit for r in reaches),
-        sum(r.none for r in reaches),
-    )
+    native, jit = sum(r.native for r in reaches), sum(r.jit for r in reaches)
+    none = sum(r.none for r in reaches)
     if not native + jit:
         return "does not run" if none else ""
     needed = max((r.driver for r in reaches), key=numbers_of)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from gpuforge.audit.judge import Report, titles
 from gpuforge.audit.rules.processes import How
 from gpuforge.audit.together import LibraryUse, ProcessLibrary, Together
+from gpuforge.diagnostics import shortened
+from gpuforge.grouping import grouped
 
 _VERBS: dict[How, str] = {"linked": "linked by", "static": "linked statically into", "opened": "opened by"}
-_MOST = 3  # wheels or files that are named; the rest is a number
 
 
 class ProcessSection(NamedTuple):
@@ -69,29 +70,22 @@ def _lines(libraries: Iterable[ProcessLibrary], names: Mapping[str, str]) -> Ite
 
 
 def _source(library: ProcessLibrary, names: Mapping[str, str]) -> str:
-    match library.origin:
-        case "wheel":
-            return f"of {names[library.provider]}"
-        case "package":
-            return f"of {library.provider}, which is not among them"
-        case _:
-            return "of the machine"
+    if library.origin == "wheel":
+        return f"of {names[library.provider]}"
+    return (
+        f"of {library.provider}, which is not among them" if library.origin == "package" else "of the machine"
+    )
 
 
 def _uses(uses: Iterable[LibraryUse], names: Mapping[str, str]) -> str:
-    by_how: dict[How, list[LibraryUse]] = {}
-    for use in uses:
-        by_how.setdefault(use.how, []).append(use)
+    by_how = grouped((use.how, use) for use in uses)
     return "; ".join(f"{_VERBS[how]} {_users(some, names)}" for how, some in by_how.items())
 
 
 def _users(uses: Sequence[LibraryUse], names: Mapping[str, str]) -> str:
-    wheels: dict[str, list[str]] = {}
-    for use in uses:
-        wheels.setdefault(use.wheel, []).append(use.file)
+    wheels = grouped((use.wheel, use.file) for use in uses)
     shown = [
         f"{names[wheel]} ({files[0] if len(files) == 1 else f'{len(files):,} files'})"
         for wheel, files in wheels.items()
     ]
-    rest = len(shown) - _MOST
-    return ", ".join(shown[:_MOST]) + (f" and {rest:,} more" if rest > 0 else "")
+    return shortened(shown)

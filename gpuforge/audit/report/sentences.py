@@ -10,6 +10,8 @@ from typing import Any
 from gpuforge.audit.findings import Finding, GpuTrace, PatternOf, Subject, Table
 from gpuforge.audit.layout import Route
 from gpuforge.audit.model import Compilers, WheelFacts
+from gpuforge.diagnostics import shortened
+from gpuforge.grouping import grouped
 
 _EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, some and the number of the rest
 _NAMED = 3
@@ -26,7 +28,8 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     With `most`, longer lists of names are cut to some and the number of the rest.
     """
     names = _shortened(subject.names, most)
-    ways = _routes(subject.routes)
+    routes = subject.routes
+    ways = f"by {routes[0]}" if len(routes) == 1 else " before ".join(map(str, routes))
     words = detail(subject)
     words = f"{words} {names}" if names else ", ".join(filter(None, (words, ways)))
     last = words
@@ -61,18 +64,12 @@ def item(subject: Subject) -> str:
             return text
 
 
-def _routes(routes: Sequence[Route]) -> str:
-    return f"by {routes[0]}" if len(routes) == 1 else " before ".join(map(str, routes))
-
-
 def bullets(finding: Finding) -> tuple[str, ...]:
     """Return one line for each cause: the libraries of one provider, the files with the same problem.
 
     If files share some elements of a list (symbol versions), each part that the same files have is a line.
     """
-    groups: dict[Subject, list[Subject]] = {}
-    for subject in finding.subjects:
-        groups.setdefault(_cause(filled(subject)), []).append(subject)
+    groups = grouped((_cause(filled(subject)), subject) for subject in finding.subjects)
     return tuple(bullet for group in groups.values() for bullet in _bullets(group))
 
 
@@ -102,13 +99,8 @@ def _bullets(group: Sequence[Subject]) -> Iterator[str]:
 
 def _by_names(group: Sequence[Subject]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
     """Yield the names that the same files have, with these files."""
-    files: dict[str, list[str]] = {}
-    for subject in group:
-        for name in subject.names:
-            files.setdefault(name, []).append(subject.file)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for name, having in files.items():
-        alike.setdefault(tuple(having), []).append(name)
+    files = grouped((name, subject.file) for subject in group for name in subject.names)
+    alike = grouped((tuple(having), name) for name, having in files.items())
     yield from ((names, having) for having, names in alike.items())
 
 
@@ -124,7 +116,7 @@ def _with(name: str, *about: str) -> str:
 
 
 def _shortened(names: Sequence[str], most: int | None) -> str:
-    return shorten(names, len(names) if most is None or len(names) <= most else _NAMED)
+    return shortened(names, len(names) if most is None or len(names) <= most else _NAMED)
 
 
 _LONGEST = 48  # characters of a `short` text
@@ -141,12 +133,6 @@ def filled(subject: Subject) -> Subject:
     return subject._replace(detail=detail(subject), facts=())
 
 
-def shorten(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names and the number of the rest: "a, b, c and 9 more"."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def _short(text: str) -> str:
     """Return a text, cut if it is long, in quotes if it has blanks."""
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
@@ -155,9 +141,7 @@ def _short(text: str) -> str:
 
 def _drivers(table: Table) -> str:
     """Write the driver that each GPU needs, GPUs with the same driver together."""
-    gpus: dict[str | int, list[str]] = {}
-    for capability, driver in table:
-        gpus.setdefault(driver, []).append(capability)
+    gpus = grouped((driver, capability) for capability, driver in table)
     return "; ".join(
         f"{', '.join(names)} with driver {driver or 'of that toolkit'} or newer"
         for driver, names in gpus.items()
@@ -186,7 +170,7 @@ class _Words(Formatter):
         if format_spec in _FORMATS:
             return _FORMATS[format_spec](value)
         if isinstance(value, tuple):
-            return shorten(value, int(format_spec or len(value)))
+            return shortened(value, int(format_spec or len(value)))
         return format(value, format_spec)
 
 
@@ -213,4 +197,4 @@ def not_looked_at(facts: WheelFacts) -> Iterator[str]:
 
 
 def _names(names: Sequence[str]) -> str:
-    return shorten(list(dict.fromkeys(names)), 2)
+    return shortened(list(dict.fromkeys(names)), 2)

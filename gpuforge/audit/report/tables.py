@@ -17,6 +17,7 @@ from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report import devices, link_tree
 from gpuforge.diagnostics import shown as visible
+from gpuforge.grouping import grouped
 
 _BETWEEN = 3  # between columns of a table
 _INDENT, _GUIDE = 2, 4  # columns of the indent before a drawing, and of each level of a tree
@@ -86,10 +87,7 @@ def _widest(node: link_tree.Node) -> int:
 
 
 def _show_code(facts: WheelFacts, console: Console) -> None:
-    by_files: dict[tuple[str, ...], list[devices.Code]] = {}
-    for row in devices.code(facts):
-        by_files.setdefault(row.files, []).append(row)
-    for names, rows in by_files.items():
+    for names, rows in grouped((row.files, row) for row in devices.code(facts)).items():
         console.print()
         for name in names:
             _show_name(visible(name), "bold", console)
@@ -154,16 +152,16 @@ def _short(whole: Sequence[str], numbers: Sequence[str]) -> str:
 
 
 def _show_generations(report: Report, console: Console) -> None:
-    found = devices.generations(report)
-    if not found.wheels:
+    wheels, rows = devices.generations(report)
+    if not wheels:
         return
     console.print()
     console.print(Text("GPU generations", style="bold"))
-    for number, wheel in enumerate(found.wheels, start=1):
+    for number, wheel in enumerate(wheels, start=1):
         _show_name(f"[{number}] {visible(wheel)}", "", console)
-    table = _table("capability", "GPUs", *(f"[{n}]" for n in range(1, len(found.wheels) + 1)))
-    for row in found.rows:
-        table.add_row(row.capability, row.name, *row.verdicts)
+    table = _table("capability", "GPUs", *(f"[{n}]" for n in range(1, len(wheels) + 1)))
+    for row in rows:
+        table.add_row(*row)
     console.print(Padding(table, (0, 0, 0, _INDENT)))
 
 

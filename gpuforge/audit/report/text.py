@@ -15,9 +15,11 @@ from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import AS_BUILT, WheelFacts
 from gpuforge.audit.report import process
 from gpuforge.audit.report.comparison import SAME, Comparison, comparisons
-from gpuforge.audit.report.sentences import bullets, lines, not_looked_at, shorten
+from gpuforge.audit.report.sentences import bullets, lines, not_looked_at
 from gpuforge.audit.together import Together
+from gpuforge.diagnostics import shortened
 from gpuforge.diagnostics import shown as visible
+from gpuforge.grouping import grouped
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _MOST_BULLETS = 6
@@ -49,7 +51,11 @@ def _report(report: Report, page: Page, *, verbose: bool, show_tree: bool, show_
         from gpuforge.audit.report.tables import Drawing  # noqa: PLC0415  it loads rich
 
         drawing = Drawing(page.width, color=page.color)
-    shown = [wheel for wheel in report.wheels if not (_is_empty(wheel) or _is_beside(wheel))]
+    beside = (
+        w.facts.neighbour and not w.ignored and all(f.across for f in w.findings) for w in report.wheels
+    )
+    # of an input beside them, only the libraries that it brings into the process are reported
+    shown = [w for w, other in zip(report.wheels, beside, strict=True) if not (other or _is_empty(w))]
     for index, wheel in enumerate(shown):
         if index:
             yield ""
@@ -99,11 +105,6 @@ def _is_empty(wheel: WheelReport) -> bool:
     )
 
 
-def _is_beside(wheel: WheelReport) -> bool:
-    """Return whether the report about an input has only the libraries that it brings into the process."""
-    return wheel.facts.neighbour and all(finding.across for finding in wheel.findings) and not wheel.ignored
-
-
 def _together(report: Report, shared: Together, page: Page, *, verbose: bool) -> Iterator[str]:
     yield from page.lines(Text(f"One process that imports all {len(report.wheels)} packages", "bold"))
     for part in process.parts(report, shared, every=verbose):
@@ -139,12 +140,13 @@ def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
             yield from page.lines(text, indent=_HEAD, head=Text("  accepted", "dim"))
     if wheel.proofs:
         yield ""
-        for proof in wheel.proofs:
+    for proofs, head in (
+        (wheel.proofs, Text("  proved", "green")),
+        (wheel.withheld, Text("  unproved", "yellow")),
+    ):
+        for proof in proofs:
             text = Text(proof.topic, "bold", f": {visible(proof.text)}")
-            yield from page.lines(text, indent=_HEAD, head=Text("  proved", "green"))
-    for proof in wheel.withheld:
-        text = Text(proof.topic, "bold", f": {visible(proof.text)}")
-        yield from page.lines(text, indent=_HEAD, head=Text("  unproved", "yellow"))
+            yield from page.lines(text, indent=_HEAD, head=head)
 
 
 def _size(facts: WheelFacts) -> str:
@@ -168,13 +170,9 @@ def _verdict(wheel: WheelReport) -> Text:
 def _counts(findings: Sequence[Finding]) -> Text:
     counts = Counter(f.severity for f in findings)
     worst = next(s for s in SEVERITIES if counts[s])
-    return Text(", ".join(_count(counts[s], s) for s in SEVERITIES if counts[s]), _STYLES[worst])
-
-
-def _count(number: int, severity: Severity) -> str:
-    if severity == "info":
-        return f"{number} for information"
-    return f"{number} {severity}" + ("s" if number > 1 else "")
+    words = {"info": "for information"}
+    parts = (f"{n} {words.get(s, s + 's' * (n > 1))}" for s in SEVERITIES if (n := counts[s]))
+    return Text(", ".join(parts), _STYLES[worst])
 
 
 def _findings(
@@ -228,30 +226,18 @@ def _at_most(bullets: Sequence[str]) -> list[str]:
 
 def _accepted(ignored: Sequence[Ignored]) -> Iterator[Text]:
     """Yield a text for each rule and reason, with a few of the files."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for one in ignored:
-        alike.setdefault((one.finding.code, one.reason), []).append(one.finding.file or "the wheel")
+    alike = grouped(((one.finding.code, one.reason), one.finding.file or "the wheel") for one in ignored)
     for (code, reason), places in alike.items():
-        yield Text(code, "bold", visible(f" {shorten(list(dict.fromkeys(places)))}: {reason}"))
+        yield Text(code, "bold", visible(f" {shortened(list(dict.fromkeys(places)))}: {reason}"))
 
 
 def _summary(report: Report) -> str:
     counts = Counter(w.verdict for w in report.wheels)
-    words = {
-        "error": "with errors",
-        "warning": "with warnings",
-        "info": "with information only",
-        "clean": "clean",
-    }
-    parts = [f"{counts[k]} {words[k]}" for k in ("error", "warning", "info", "clean") if counts[k]]
-    return f"{len(report.wheels)} {_kind(report)}: {', '.join(parts)}"
-
-
-def _kind(report: Report) -> str:
+    words = {"error": "with errors", "warning": "with warnings", "info": "with information only"}
+    parts = [f"{counts[k]} {words.get(k, k)}" for k in ("error", "warning", "info", "clean") if counts[k]]
     forms = {wheel.facts.form for wheel in report.wheels}
-    if forms == {"installed"}:
-        return "distributions"
-    return "wheels" if forms <= AS_BUILT else "inputs"
+    kind = "distributions" if forms == {"installed"} else "wheels" if forms <= AS_BUILT else "inputs"
+    return f"{len(report.wheels)} {kind}: {', '.join(parts)}"
 
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}  # ECMA-48, SGR

@@ -16,6 +16,7 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.cuda import carriers, libraries, stack
 from gpuforge.cuda.suffix import without_suffix
+from gpuforge.grouping import grouped
 
 Entry = tuple[str, str, str]  # wheel, file, NEEDED
 
@@ -52,9 +53,7 @@ def clues(graph: LinkGraph, edges: Iterable[Edge]) -> dict[Entry, Clue]:
         members = graph.wheel(name).members
         return frozenset(posixpath.dirname(layout.install_path(member)) for member in members)
 
-    lost: dict[tuple[str, str], list[Edge]] = {}
-    for edge in edges:
-        lost.setdefault((edge.loader.wheel, edge.needed), []).append(edge)
+    lost = grouped(((edge.loader.wheel, edge.needed), edge) for edge in edges)
     found: dict[Entry, Clue] = {}
     for (wheel, needed), same in lost.items():
         compiler = libraries.compiler_runtime(needed) is not None

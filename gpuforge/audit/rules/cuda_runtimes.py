@@ -33,6 +33,7 @@ from gpuforge.audit.rules.rule import rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import carriers, sonames
 from gpuforge.cuda.libraries import is_cudart
+from gpuforge.grouping import grouped
 from gpuforge.runtime import layout
 
 _OF_MANIFEST = (
@@ -361,9 +362,7 @@ def cuda_libraries(graph: LinkGraph) -> Iterator[Finding]:
     reported: list[set[LibraryOrigin]] = []
     members = {wheel.name: wheel.members for wheel in graph.wheels}
     for process in processes(graph):
-        by_name: dict[str, list[LoadedLibrary]] = {}
-        for library in loaded_libraries(graph, process.objects, _counts):
-            by_name.setdefault(library.soname, []).append(library)
+        by_name = grouped((each.soname, each) for each in loaded_libraries(graph, process.objects, _counts))
         for soname, own in by_name.items():
             found = [*own, *_imported(graph, process, soname, own)]
             origins = {i.origin for i in found}

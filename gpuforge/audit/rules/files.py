@@ -18,6 +18,7 @@ from gpuforge.audit.link.requirement import can_coexist
 from gpuforge.audit.model import ARCHIVES, PACKAGES, WheelFacts
 from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.cuda.suffix import without_suffix
+from gpuforge.grouping import grouped
 from gpuforge.runtime.layout import GUARD
 
 _EXPLAINED = {"no local header", "local name", "encrypted", "method"}  # reported as GF712
@@ -32,25 +33,23 @@ def damaged_files(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     explained = {r.member for r in wheel.refusals if r.kind in _EXPLAINED}
     problems = {file: problem for file, problem in wheel.unread.items() if file not in explained}
     for file, problem in problems.items():
-        corrupt = file in wheel.corrupt
-        yield damaged_files.finding(
-            wheel.name,
-            Subject(file=file, detail=_detail(problem), facts=facts_of(problem=problem)),
-            severity="error" if corrupt else "warning",
-            what="Files of the wheel cannot be unpacked."
-            if corrupt
-            else "Files of the wheel cannot be read.",
-            why="pip refuses to install it."
-            if corrupt
-            else "They may not load, and the audit cannot check them.",
-            fix="Download or build the wheel again. `python -m zipfile -t FILE` tests all of its files."
-            if corrupt
-            else "Check what wrote or changed them last: strip, patchelf, an interrupted copy.",
-        )
+        detail = "{problem}" if isinstance(problem, str) else "damaged fatbin containers: {problem}"
+        subject = Subject(file=file, detail=detail, facts=facts_of(problem=problem))
+        text = _CORRUPT if file in wheel.corrupt else _UNREADABLE
+        yield damaged_files.finding(wheel.name, subject, text=text)
 
 
-def _detail(problem: str | int) -> str:
-    return "{problem}" if isinstance(problem, str) else "damaged fatbin containers: {problem}"
+_CORRUPT = Text(
+    "Files of the wheel cannot be unpacked.",
+    "pip refuses to install it.",
+    "Download or build the wheel again. `python -m zipfile -t FILE` tests all of its files.",
+)
+_UNREADABLE = Text(
+    "Files of the wheel cannot be read.",
+    "They may not load, and the audit cannot check them.",
+    "Check what wrote or changed them last: strip, patchelf, an interrupted copy.",
+    "warning",
+)
 
 
 _LEAST = 1 << 20  # bytes that removing one copy would save
@@ -202,9 +201,8 @@ def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
 
 def _overwritten_finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
     binary = {o.file for o in one.linked} | {code.file for code in one.device}
-    listed = [
-        wheel for wheel in (one, other) if not (wheel.objects or wheel.device)
-    ]  # perhaps by their lists only
+    # perhaps by their lists only
+    listed = [wheel for wheel in (one, other) if not (wheel.objects or wheel.device)]
     code = [name for name in names if name.endswith(".py")]
     objects = [name for name in names if name in binary or (listed and re.search(_LIBRARY, name))]
     # builds of one release are audited side by side, but those beside another wheel are meant to be in its process
@@ -289,15 +287,9 @@ def too_large(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
 )
 def left_over(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find folders of intermediate files; what lies in them was not read."""
-    folders: dict[str, list[str]] = {}
-    for member in wheel.members:
-        if folder := left_over_folder(member):
-            folders.setdefault(folder, []).append(member)
+    folders = grouped((folder, m) for m in wheel.members if (folder := left_over_folder(m)))
     for folder, members in folders.items():
-        noun, size = (
-            "file" if len(members) == 1 else "files",
-            sum(map(wheel.members.__getitem__, members)),
-        )
+        noun, size = "files" if len(members) > 1 else "file", sum(wheel.members[m] for m in members)
         facts = facts_of(count=len(members), files=noun, size=size)
         subject = Subject(file=folder, detail="{count} {files}, {size:KiB} KiB", facts=facts)
         command = f"rm -r {shlex.quote(folder)}"

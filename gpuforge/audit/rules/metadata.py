@@ -17,6 +17,7 @@ from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule, rule
+from gpuforge.grouping import grouped
 from gpuforge.requirements import parse_requirement
 from gpuforge.wheel.checks import Kind, Refusal, kind
 from gpuforge.wheel.dist_info import MetadataProblem
@@ -274,10 +275,7 @@ _NOT_LINUX = {"case", "path on Windows"}  # surprises only users of other system
 
 def _kinds(wheel: WheelFacts) -> Iterator[tuple[Kind, list[Refusal]]]:
     """Yield each kind with its refusals."""
-    found: dict[str, list[Refusal]] = {}
-    for refusal in wheel.refusals:
-        found.setdefault(refusal.kind, []).append(refusal)
-    for name, refusals in found.items():
+    for name, refusals in grouped((refusal.kind, refusal) for refusal in wheel.refusals).items():
         if name not in _NOT_LINUX or not all("linux" in platform for platform in wheel.platforms):
             yield kind(name), refusals
 

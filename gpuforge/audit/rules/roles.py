@@ -11,7 +11,6 @@ from gpuforge.audit.evidence import (
     PLACES,
     EmbeddedCode,
     Evidence,
-    Gap,
     GapKind,
     TracePlace,
     files_of,
@@ -25,6 +24,7 @@ from gpuforge.audit.rules.containers import has_kernels, own_code
 from gpuforge.audit.rules.rule import rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, stack
+from gpuforge.grouping import grouped
 from gpuforge.runtime import layout
 
 if TYPE_CHECKING:
@@ -297,10 +297,7 @@ def _unproved(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str
 
 def _gaps(evidence: Evidence, loaded_by: tuple[str, ...]) -> Iterator[Subject]:
     """Yield each reason once, with the members of an archive that it applies to."""
-    members: dict[Gap, list[str]] = {}
-    for part in evidence.parts:
-        if part.unproved:
-            members.setdefault(part.unproved, []).append(part.name)
+    members = grouped((part.unproved, part.name) for part in evidence.parts if part.unproved)
     for gap, names in members.items():
         named = tuple(name for name in names if name)
         facts = facts_of(count=len(named), total=len(evidence.parts), members=named) if named else ()

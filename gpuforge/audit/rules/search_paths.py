@@ -13,11 +13,12 @@ from gpuforge.audit.layout import Route
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import PACKAGES, BuildPath, WheelFacts
+from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.facts import ElfObject
+from gpuforge.grouping import grouped
 
 
 @rule(
@@ -251,11 +252,8 @@ def _before(edge: Edge) -> Iterator[Route]:
 def build_files(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find absolute paths that are not on every system in the files that users build with, and in configurations."""
     by_user = _used_by_compile(wheel)
-    grouped: dict[str, list[BuildPath]] = {}
-    for path in wheel.build_paths:
-        used = path.file in by_user
-        grouped.setdefault("used" if used else path.kind, []).append(path)
-    for kind, paths in grouped.items():
+    kinds = grouped(("used" if path.file in by_user else path.kind, path) for path in wheel.build_paths)
+    for kind, paths in kinds.items():
         yield build_files.finding(
             wheel.name,
             [Subject(file=path.file, item=path.path) for path in paths],
