@@ -66,7 +66,7 @@ def parse(text: str) -> Against:
     if "/" in text or Path(text).exists():
         path = Path(text)
         if path.is_dir():
-            return _folder(path)
+            return _checked(f"the folder {path}", set(_below(path)), str(path), "no shared library in it")
         if path.is_file():
             return _compiler(path)
         raise _unusable(text, "there is no such file or folder")
@@ -88,10 +88,6 @@ def _toolkit(root: Path) -> Against:
     folders = [root / name for name in ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")]
     found = {name for folder in folders for name in _shared(folder) if libraries.is_toolkit_file(name)}
     return _checked(f"the toolkit {root}", found, f"toolkit:{root}", "no CUDA library in its lib64 or lib")
-
-
-def _folder(folder: Path) -> Against:
-    return _checked(f"the folder {folder}", set(_below(folder)), str(folder), "no shared library in it")
 
 
 def _compiler(program: Path) -> Against:

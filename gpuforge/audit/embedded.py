@@ -58,9 +58,8 @@ class Recipe(NamedTuple):
     fallbacks: tuple[str, ...]  # the kernel sets that are used if nothing was compiled
     cpu: str  # the one for CPUs that is used after them; "" for none
     abi: str
-    texts: tuple[
-        str, ...
-    ]  # all texts in it, except the locations of users' compilers and how to install them
+    # all texts in it, except the locations of users' compilers and how to install them
+    texts: tuple[str, ...]
 
 
 class SourceSet(NamedTuple):

@@ -16,13 +16,8 @@ if TYPE_CHECKING:
 
 
 TracePlace = Literal["debug info", ".comment", "section", "symbol", "source"]
-PLACES: tuple[TracePlace, ...] = (
-    "debug info",
-    ".comment",
-    "section",
-    "symbol",
-    "source",
-)  # the plainest first
+# the plainest first
+PLACES: tuple[TracePlace, ...] = ("debug info", ".comment", "section", "symbol", "source")
 
 
 class Mark(NamedTuple):

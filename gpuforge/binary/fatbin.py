@@ -273,9 +273,8 @@ def unpacked(entry: FatbinEntry, stored: bytes, *, largest: int = _LONGEST_UNPAC
     import zstandard  # noqa: PLC0415
 
     try:
-        with zstandard.ZstdDecompressor().stream_reader(
-            stored
-        ) as stream:  # it stops at this size, not at the frame's
+        # it stops at this size, not at the frame's
+        with zstandard.ZstdDecompressor().stream_reader(stored) as stream:
             return stream.read(entry.size)
     except zstandard.ZstdError:
         return b""

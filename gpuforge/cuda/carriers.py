@@ -109,14 +109,11 @@ def cuda_majors(requirement: Requirement) -> frozenset[int]:
     found = set()
     for release in allowed if own else ():
         if release.local:
-            found |= {major for major in [major_of_local(str(release))] if major}
+            found.add(major_of_local(str(release)))
         else:
-            found |= {
-                row.cuda
-                for row in own
-                if row.cuda and SpecifierSet(row.versions).contains(release, prereleases=True)
-            }
-    return frozenset(found)
+            fitting = (row for row in own if SpecifierSet(row.versions).contains(release, prereleases=True))
+            found |= {row.cuda for row in fitting}
+    return frozenset(major for major in found if major)
 
 
 def newest(package: str, major: int) -> Version | None:

@@ -137,19 +137,10 @@ def _of_major() -> Mapping[str, tuple[CudaLibrary, ...]]:
 def _packaged() -> Mapping[str, tuple[CudaLibrary, ...]]:
     found: dict[str, list[CudaLibrary]] = defaultdict(list)
     for row in load(__file__, "libraries.toml")["package"]:
+        package, cuda, folder, requires = row["package"], row["cuda"], row["folder"], tuple(row["requires"])
         for soname, (first, last) in row["sonames"].items():
-            found[soname].append(
-                CudaLibrary(
-                    soname,
-                    row["package"],
-                    row["cuda"],
-                    row["folder"],
-                    "toolkit",
-                    first,
-                    last,
-                    tuple(row["requires"]),
-                )
-            )
+            entry = CudaLibrary(soname, package, cuda, folder, "toolkit", first, last, requires)
+            found[soname].append(entry)
     return {soname: tuple(sorted(entries, key=lambda e: e.cuda or 0)) for soname, entries in found.items()}
 
 

@@ -25,13 +25,8 @@ def member(filename: str) -> str | None:
         return None
     name = match[1]
     runtimes = libraries.compiler_runtime(plain)
-    known = (
-        name in _names()
-        or libraries.is_driver(plain)
-        or (runtimes is not None and runtimes.gpu)
-        or _patterns().fullmatch(name) is not None
-    )
-    return name if known else None
+    known = name in _names() or libraries.is_driver(plain) or (runtimes is not None and runtimes.gpu)
+    return name if known or _patterns().fullmatch(name) else None
 
 
 def is_name(text: str) -> bool:
@@ -72,9 +67,8 @@ def _of_machines() -> re.Pattern[str]:
 
 @cache
 def _loaders() -> frozenset[str]:
-    return frozenset(
-        name for row in load(__file__, "gpu_stack.toml")["stack"] for name in row.get("loaders", ())
-    )
+    rows = load(__file__, "gpu_stack.toml")["stack"]
+    return frozenset(name for row in rows for name in row.get("loaders", ()))
 
 
 @cache

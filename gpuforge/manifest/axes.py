@@ -136,7 +136,8 @@ def points(data: Raw) -> Iterator[Point]:
     A toolkit with more than `MOST` combinations gets only the first values, because all would take too long.
     """
     spans = _texts_of(table(data, "wheel").get("spans"))
-    own = [_limited(each) for each in _by_toolkit(data)]
+    most = ((each, None if _combinations(each) <= MOST else 1) for each in _by_toolkit(data))
+    own = [{name: values[:count] for name, values in each.items()} for each, count in most]
     yield from dict.fromkeys(point for each in own for served in wheels(each, spans) for point in served)
 
 
@@ -249,24 +250,18 @@ def _declared(data: Raw) -> dict[str, list[str]]:
     return {name: found for name, values in table(data, "axes").items() if (found := _texts_of(values))}
 
 
-def _restricted(data: Raw, version: Raw) -> dict[str, list[str]]:
-    own = table(version, "axes")
-    return {name: _texts_of(own.get(name)) or values for name, values in _declared(data).items()}
-
-
 def _by_toolkit(data: Raw) -> list[dict[str, list[str]]]:
     """Return the axes that each toolkit has; those of `[axes]` where there is no toolkit."""
-    return [_restricted(data, version) for _, version in toolkits_of(data)] or [_declared(data)]
+    declared = _declared(data)
+    restricted = (table(version, "axes") for _, version in toolkits_of(data))
+    found = [
+        {name: _texts_of(own.get(name)) or all_ for name, all_ in declared.items()} for own in restricted
+    ]
+    return found or [declared]
 
 
 def _combinations(own: Mapping[str, Sequence[str]]) -> int:
     return math.prod(map(len, own.values()))
-
-
-def _limited(own: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    if _combinations(own) <= MOST:
-        return own
-    return {name: values[:1] for name, values in own.items()}
 
 
 def _texts_of(values: object) -> list[str]:

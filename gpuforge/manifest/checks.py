@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -129,7 +129,7 @@ def c_header(data: Raw) -> Iterator[Problem]:
         )
 
 
-_EXAMPLE = 'add, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
+_TOOLKIT = '[cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
 _ARCHITECTURES = ("CMAKE_CUDA_ARCHITECTURES", "CUDAARCHS")
 # CMake; nvcc, clang++ and nvc++; nvcc's `-gencode arch=compute_80,code=[sm_80,native]`
 _NATIVE = re.compile(
@@ -153,28 +153,22 @@ def without_cuda(data: Raw) -> Iterator[Problem]:
             yield Problem(
                 ("build", key),
                 f"[build] {key} uses {{toolkit}}, but {why} the build has no CUDA toolkit",
-                "remove `cuda = false` if the host build needs a toolkit" if "cuda" in data else _EXAMPLE,
+                "remove `cuda = false` if the host build needs a toolkit"
+                if "cuda" in data
+                else f"add, for example, {_TOOLKIT}",
             )
 
 
 def native(data: Raw) -> Iterator[Problem]:
     """Yield settings that compile GPU code for the build machine's own GPU, not for `archs`."""
     build, toolchains = table(data, "build"), table(data, "toolchains")
-    places: list[tuple[KeyPath, str, object]] = [
-        *((("build", key), f"[build] {key}", build.get(key)) for key in ("config-settings", "env")),
-        *(
-            (
-                ("toolchains", name, "flags"),
-                f"[toolchains.{name}] flags",
-                table(toolchains, name).get("flags"),
-            )
-            for name in toolchains
-        ),
-        *(
-            (("objects", number, "flags"), f"{object_title(thing)} flags", thing.get("flags"))
-            for number, thing in numbered(data.get("objects"))
-        ),
-    ]
+    places: list[tuple[KeyPath, str, object]]
+    places = [(("build", key), f"[build] {key}", build.get(key)) for key in ("config-settings", "env")]
+    for name in toolchains:
+        flags = table(toolchains, name).get("flags")
+        places.append((("toolchains", name, "flags"), f"[toolchains.{name}] flags", flags))
+    for number, thing in numbered(data.get("objects")):
+        places.append((("objects", number, "flags"), f"{object_title(thing)} flags", thing.get("flags")))
     for path, title, value in places:
         before: tuple[KeyPath, str] = ((), "")  # the string before in a list: `["-arch", "native"]`
         for inside, text in _texts(value):
@@ -194,18 +188,19 @@ def native(data: Raw) -> Iterator[Problem]:
 def unknown_placeholders(data: Raw) -> Iterator[Problem]:
     """Yield unknown placeholders."""
     axes = table(data, "axes")  # their names have been filled in, where they are known
-    known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
-    known.append((("wheel", "bundle-from"), braces.OF_BUILD))
-    others = [(("test", "command"), braces.OF_TEST), (("wheel", "label"), braces.OF_LABEL)]
-    others += [(("indexes", name), braces.OF_LABEL) for name in table(data, "indexes")]
-    for path, own in [*known, *others]:
+    places = [(("build", key), braces.OF_BUILD) for key in _FILLED]
+    places.append((("wheel", "bundle-from"), braces.OF_BUILD))
+    of_tests = [(("test", "command"), braces.OF_TEST), (("wheel", "label"), braces.OF_LABEL)]
+    of_tests += [(("indexes", name), braces.OF_LABEL) for name in table(data, "indexes")]
+    for path, own in [*places, *of_tests]:
         names = (*own, *(name for name in axes if isinstance(name, str)))
         title, key = path
         for inside, text in _texts(table(data, title).get(key)):
             for name in dict.fromkeys(braces.names(text)):
                 if name not in names:
                     near = get_close_matches(name.lower(), names, n=1)
-                    choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {_braces(names)}"
+                    known = ", ".join(f"{{{each}}}" for each in names)
+                    choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {known}."
                     yield Problem(
                         (*path, *inside),
                         f"[{title}] {key}: {{{name}}} is not a placeholder",
@@ -226,10 +221,6 @@ def indexes_of_cuda(data: Raw) -> Iterator[Problem]:
             )
 
 
-def _braces(names: Iterable[str]) -> str:
-    return ", ".join(f"{{{name}}}" for name in names) + "."
-
-
 def _texts(value: object) -> Iterator[tuple[KeyPath, str]]:
     """Yield every string in a value of the parsed TOML, each with the path that leads to it."""
     if isinstance(value, str):
@@ -241,7 +232,7 @@ def _texts(value: object) -> Iterator[tuple[KeyPath, str]]:
                 yield (key, *path), text
 
 
-_CUDA_EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
+_CUDA_EXAMPLE = f"write, for example, {_TOOLKIT}"
 
 
 def without(data: Raw) -> Iterator[Problem]:
@@ -306,7 +297,7 @@ def toolkits(data: Raw) -> Iterator[Problem]:
         yield Problem(
             ("cuda",),
             "[cuda] has no toolkit",
-            'add a table for one, e.g. [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
+            f"add a table for one, e.g. {_TOOLKIT}",
         )
     owners: dict[str, str] = {}
     for key, written in toolkits_of(data):
@@ -413,7 +404,8 @@ def kernels_wheels(data: Raw) -> Iterator[Problem]:
     wheel, cuda = table(data, "wheel"), table(data, "cuda")
     if wheel.get("kernels") != "own" or "cuda" not in data:
         return
-    if not any(_is_of_cuda(data, thing) for _, thing in numbered(data.get("objects"))):
+    fallbacks = (thing for _, thing in numbered(data.get("objects")) if thing.get("role") == "fallback")
+    if not any(needs_cuda(compiler_of(data, text_of(thing, "toolchain"))) for thing in fallbacks):
         yield Problem(
             ("wheel", "kernels"),
             '[wheel] kernels = "own" makes empty kernels wheels: nvcc compiles no fallback object',
@@ -448,10 +440,6 @@ def kernels_wheels(data: Raw) -> Iterator[Problem]:
             '"own" it serves all of them',
             "give the package a name without a CUDA suffix",
         )
-
-
-def _is_of_cuda(data: Raw, thing: Raw) -> bool:
-    return thing.get("role") == "fallback" and needs_cuda(compiler_of(data, text_of(thing, "toolchain")))
 
 
 def labels(data: Raw) -> Iterator[Problem]:
@@ -589,20 +577,9 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
 
     The files that the manifest names are looked for in `folder`, and not at all if it is None.
     """
-    for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders, indexes_of_cuda):
-        yield from check(data)
-    others = (
-        beside,
-        toolkits,
-        architectures,
-        linkage,
-        minors,
-        object_problems,
-        kernels_wheels,
-        labels,
-        front,
-    )
-    for check in (without, *others):
+    checks = (python, import_name, c_header, without_cuda, native, unknown_placeholders, indexes_of_cuda)
+    of_cuda = (without, beside, toolkits, architectures, linkage, minors, object_problems)
+    for check in (*checks, *of_cuda, kernels_wheels, labels, front):
         yield from check(data)
     if folder is not None:
         yield from files(data, folder)

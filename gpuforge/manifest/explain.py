@@ -102,9 +102,8 @@ def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
     if kind == "too_short":
         return Problem(path, f"{_subject(path, data)} must not be empty", _example(location))
     in_array = isinstance(path[-1], int)
-    if (
-        kind == "tuple_type" and in_array
-    ):  # `before = ["make", "all"]`: each word would be a command of its own
+    # `before = ["make", "all"]`: each word would be a command of its own
+    if kind == "tuple_type" and in_array:
         meant = reading(_value_at(path[:-1], data), location[:-1])
         if meant is not None:
             what = f"{_subject(path[:-1], data)} must be an array of commands, each an array of words"

@@ -35,9 +35,8 @@ class ManifestFile:
     manifest: Manifest
     text: str = field(repr=False)
     narrowed: tuple[Arch, ...] = ()  # the architectures that `manifest` was narrowed to
-    whole: Manifest | None = field(
-        default=None, repr=False
-    )  # the manifest as in the file, if `manifest` was narrowed
+    # the manifest as in the file, if `manifest` was narrowed
+    whole: Manifest | None = field(default=None, repr=False)
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the parsed TOML
 
     @property

@@ -102,9 +102,8 @@ class _Locator:
     def _record_key(self, path: KeyPath, key: Node) -> None:
         position = self._position(key)
         self.positions.keys.setdefault(path, position)
-        self.positions.values.setdefault(
-            path, position
-        )  # a table that is only implied stands where it is first named
+        # a table that is only implied stands where it is first named
+        self.positions.values.setdefault(path, position)
 
     def _position(self, node: Node) -> Position:
         row, column = node.start_point

@@ -87,9 +87,8 @@ class CMake:
 
     options: dict[str, Seen] = field(default_factory=dict)  # the value of each
     blocked: dict[str, None] = field(default_factory=dict)  # variables for which a branch was not taken
-    chosen_by: dict[str, str] = field(
-        default_factory=dict
-    )  # those that must be equal to "CUDA" for one, so spelt
+    # those that must be equal to "CUDA" for one, so spelt
+    chosen_by: dict[str, str] = field(default_factory=dict)
     words: set[str] = field(default_factory=set)  # the arguments of all commands
     uses: list[Use] = field(default_factory=list)  # of CUDA
     packages: list[Package] = field(default_factory=list)
@@ -351,7 +350,9 @@ class _Reader:
         """Forget the values of variables that a command sets to a result."""
         words, name = command.arguments, command.name
         changed = [word for word in words if word.isidentifier()]
-        runs = name in _RUNS or (name == "try_compile" and _is_project(words))
+        # try_compile(worked OUT FOLDER NAME) builds a project, which may run programs
+        project = name == "try_compile" and "SOURCES" not in words and len(words) > 3
+        runs = name in _RUNS or (project and "." not in posixpath.basename(words[2]))
         if runs and any(re.search(_OF_CPU, word) for word in words):
             self.of_cpu.update(changed)
         for each in changed:
@@ -485,11 +486,6 @@ def _under(above: _Under, around: list[_If]) -> _Under:
     )
 
 
-def _is_project(words: tuple[str, ...]) -> bool:
-    """Return whether a try_compile builds a project, which may run programs: `try_compile(worked OUT FOLDER NAME)`."""
-    return "SOURCES" not in words and len(words) > 3 and "." not in posixpath.basename(words[2])
-
-
 def _targets(word: str) -> Iterator[str]:
     for match in re.finditer(r"\b(?:CUDA::(\w+)|(NCCL|CUDNN|cudnn|cuTENSOR)::\w+)", word):
         yield match[1] or match[2].lower()
@@ -500,9 +496,8 @@ def _download(command: Command) -> str:
     words = command.arguments
     if command.name == "file" and words[:1] == ("DOWNLOAD",):
         return words[1] if len(words) > 1 else ""
-    if (
-        command.name in _FETCHES or "GIT_REPOSITORY" in words
-    ):  # also functions around these, such as rapids_cpm_find
+    # also functions around these, such as rapids_cpm_find
+    if command.name in _FETCHES or "GIT_REPOSITORY" in words:
         places = [word for word in words if re.search(r"://|^gh:|^[\w.-]+/[\w.-]+(#|@)", word)]
         repository = words.index("GITHUB_REPOSITORY") + 1 if "GITHUB_REPOSITORY" in words else len(words)
         return next(iter((*places, *words[repository : repository + 1])), "")

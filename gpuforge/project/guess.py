@@ -24,11 +24,8 @@ class Reason:
     @property
     def sentence(self) -> str:
         """The text `setup.py:12, setup.cfg:3: why`, on one line."""
-        facts = {
-            name: text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-            for name, text in self.facts.items()
-        }
-        text = str(load(__file__, "sentences.toml")[self.kind]).format_map(facts)
+        long = {name: f"{text[: _LONGEST - 1]}…" for name, text in self.facts.items() if len(text) > _LONGEST}
+        text = str(load(__file__, "sentences.toml")[self.kind]).format_map({**self.facts, **long})
         places = ", ".join(dict.fromkeys(map(str, self.where)))
         return shown(f"{places}: {text}" if places else text)
 

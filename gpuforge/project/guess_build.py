@@ -106,10 +106,8 @@ def _setuptools(project: Project) -> Iterator[tuple[str, Reason]]:
         limit = gone.get(each.module)
         specifier = Requirement(declared.text).specifier if declared else SpecifierSet()
         if limit and not each.optional and specifier.contains(limit):
-            yield (
-                f"setuptools<{limit}",
-                because("setuptools-limit", each.where, module=each.module, release=limit),
-            )
+            reason = because("setuptools-limit", each.where, module=each.module, release=limit)
+            yield f"setuptools<{limit}", reason
 
 
 def _ninja(project: Project) -> Where | None:
@@ -135,10 +133,8 @@ def _settings(project: Project) -> Iterator[Guess | Note]:
         options = " ".join(f"-D{name}={each.value}" for name, each in chosen.items())
         yield Guess(_ENV, "SKBUILD_CONFIGURE_OPTIONS", options, tuple(reasons.values()))
     else:
-        yield from (
-            Note(_BUILD, because("cmake-switch", *reason.where, **reason.facts))
-            for reason in reasons.values()
-        )
+        for reason in reasons.values():
+            yield Note(_BUILD, because("cmake-switch", *reason.where, **reason.facts))
 
 
 def _variables(project: Project) -> Iterator[Guess]:
@@ -214,11 +210,9 @@ def _of_system(project: Project) -> Iterator[Note]:
         if name.isidentifier() and package.sure and not own and not is_cuda and name.lower() not in brought:
             found.setdefault(name, package.where)
     for seen in (*project.sources.meson_packages, *project.script.libraries):
-        name = seen.text
-        if name.lower() not in brought | _OF_COMPILERS and library(name) not in (
-            names() | OF_EVERY_TOOLKIT
-        ) - {"opencl"}:
-            found.setdefault(name, seen.where)
+        is_cuda = library(seen.text) in (names() | OF_EVERY_TOOLKIT) - {"opencl"}
+        if not is_cuda and seen.text.lower() not in brought | _OF_COMPILERS:
+            found.setdefault(seen.text, seen.where)
     if found:
         places = tuple(dict.fromkeys(found.values()))
         yield Note(_BUILD, because("of-system", *places[:4], names=", ".join(found)))

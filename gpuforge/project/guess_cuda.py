@@ -57,11 +57,8 @@ def _cuda(project: Project) -> Iterator[Guess | Note]:
 
 def _linkage(project: Project, libraries: Mapping[str, Reason]) -> Iterator[Guess | Note]:
     """Yield the linkage: static if the project links cudart so, and no shared library of CUDA."""
-    flags = (
-        seen
-        for seen in project.script.texts
-        if re.fullmatch(r"(-l)?cudart_static|--?cudart[= ]static", seen.text)
-    )
+    static_flag = re.compile(r"(-l)?cudart_static|--?cudart[= ]static")
+    flags = (seen for seen in project.script.texts if static_flag.fullmatch(seen.text))
     static = next((seen for seen in (*project.cmake.static, *flags) if "cudart" in seen.text), None)
     headers_only = {"curand", "nvtx", "cccl", "profiler"}  # a build that links nothing of them
     shared = project.framework or libraries.keys() - headers_only
@@ -78,9 +75,8 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
     found: dict[str, Reason] = {}
     if used := project.framework:
         for name in used.framework.headers:
-            found[name] = because(
-                "framework-headers", used.where, name=name, framework=used.framework.package
-            )
+            framework = used.framework.package
+            found[name] = because("framework-headers", used.where, name=name, framework=framework)
     by_library = {name: (f"{name}.h",) for name in pins.beside_toolkits()} | dict(pins.headers_by_library())
     for name, files in by_library.items():
         for seen in project.sources.includes:
@@ -135,11 +131,8 @@ def _of_major(major: int, least: Use | None) -> str:
     The oldest toolkit needs the oldest driver.
     """
     for minors in ((*pypi.minors(), *debian.minors()), redist.minors()):
-        versions = [Version(name) for name in minors]
-        fit = [
-            each for each in versions if each.major == major and (not least or each >= Version(least.version))
-        ]
-        if fit:
+        versions = [each for each in map(Version, minors) if each.major == major]
+        if fit := [each for each in versions if not least or each >= Version(least.version)]:
             return str(min(fit))
     return ""
 

@@ -81,9 +81,8 @@ class Script:
     switches: list[Switch] = field(default_factory=list)
     gpu_extensions: list[Seen] = field(default_factory=list)  # the modules of those with CUDA sources
     computed_extensions: Where | None = None  # one whose name only a run knows
-    absent: list[Seen] = field(
-        default_factory=list
-    )  # CUDA sources of extensions that are not among the files
+    # CUDA sources of extensions that are not among the files
+    absent: list[Seen] = field(default_factory=list)
     asks_for_gpu: Where | None = None  # torch.cuda.is_available()
     computed_archs: Where | None = None  # flags for architectures that only a run knows
     limited_api: Where | None = None
@@ -125,9 +124,8 @@ class ScriptTexts:
         """Collect them."""
         self.values: dict[str, list[ast.expr]] = {}
         self._items: dict[str, list[ast.expr]] = {}  # of loops
-        self._known: dict[
-            tuple[str, int, bool], Texts
-        ] = {}  # a script of many functions names the same often
+        # a script of many functions names the same often
+        self._known: dict[tuple[str, int, bool], Texts] = {}
         functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
         for node in nodes:
             if isinstance(node, ast.Assign):

@@ -96,9 +96,8 @@ _LONGEST = 255  # characters; no file system has longer names
 def claims(file_name: str) -> Claims:
     """Return the parts of a file name; of one that is not the name of a wheel, those that can be read."""
     if len(file_name) <= _LONGEST:
-        with contextlib.suppress(
-            ValueError
-        ):  # packaging's error, and int's for a number of thousands of digits
+        # packaging's error, and int's for a number of thousands of digits
+        with contextlib.suppress(ValueError):
             project, version, _, tags = parse_wheel_filename(file_name)
             return Claims(project, str(version), _sorted(tags))
     name, _, rest = file_name.removesuffix(".whl").partition("-")

@@ -70,11 +70,8 @@ def files(folder: Path) -> list[Path]:
 
 EARLIEST = 315532800  # 1980-01-01T00:00:00Z: the earliest time of a zip member
 LATEST = 4354819198  # 2107-12-31T23:59:58Z: the latest
-UNSIGNED = (
-    "RECORD",
-    "RECORD.jws",
-    "RECORD.p7s",
-)  # RECORD does not list itself; its signatures are void if it is rewritten
+# RECORD does not list itself; its signatures are void if it is rewritten
+UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
 def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool = True) -> None:

@@ -20,6 +20,7 @@ from gpuforge.audit.report import process, sentences
 from gpuforge.audit.report.comparison import Comparison, comparisons
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer
+from gpuforge.diagnostics import Diagnostic
 
 SCHEMA = 1
 
@@ -72,18 +73,10 @@ def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
     yield "wheels", map(_wheel, report.wheels)
     yield "proved", (f"{p.topic}: {p.text}" for w in report.wheels for p in w.proofs)
     yield "findings", map(_finding, report.findings)
-    yield (
-        "ignored",
-        ({**_finding(i.finding), "reason": i.reason} for w in report.wheels for i in w.ignored),
-    )
+    ignored = (i for w in report.wheels for i in w.ignored)
+    yield "ignored", ({**_finding(i.finding), "reason": i.reason} for i in ignored)
     yield "unused", list(unused)
-    yield (
-        "problems",
-        (
-            {"file": d.place.file if d.place else "", "message": d.message, "hint": d.hint}
-            for d in report.problems
-        ),
-    )
+    yield "problems", map(_problem, report.problems)
     yield "objects", (_object(o, report.graph) for o in report.objects)
     yield "device_code", (_device_code(w.facts, code) for w in report.wheels for code in w.facts.device)
     yield "load_sets", map(_load_set, report.graph.load_sets)
@@ -91,6 +84,10 @@ def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
         yield "comparisons", map(_comparison, comparisons(report))
     if report.together is not None:
         yield "together", process.data(report.together)
+
+
+def _problem(found: Diagnostic) -> dict[str, str]:
+    return {"file": found.place.file if found.place else "", "message": found.message, "hint": found.hint}
 
 
 def _comparison(found: Comparison) -> dict[str, Any]:
@@ -102,20 +99,22 @@ def _comparison(found: Comparison) -> dict[str, Any]:
 
 
 def _device_code(wheel: WheelFacts, code: DeviceCode) -> dict[str, Any]:
-    return {
-        "wheel": wheel.name,
-        "file": code.file,
-        "containers": _containers(code.containers),
-        "runs": _runs(wheel, code),
-    }
+    runs = [
+        {
+            "capability": r.generation.capability,
+            "native": r.native,
+            "jit": r.jit,
+            "none": r.none,
+            "driver": r.driver,
+        }
+        for r in reach(code, wheel.machine)
+    ]
+    return {"wheel": wheel.name, "file": code.file, "containers": _containers(code.containers), "runs": runs}
 
 
 def _load_set(loaded: LoadSet) -> dict[str, Any]:
-    return {
-        "wheel": loaded.root.wheel,
-        "root": loaded.root.file,
-        "objects": [{"wheel": o.wheel, "file": o.file} for o in loaded.objects],
-    }
+    objects = [{"wheel": o.wheel, "file": o.file} for o in loaded.objects]
+    return {"wheel": loaded.root.wheel, "root": loaded.root.file, "objects": objects}
 
 
 def _wheel(wheel: WheelReport) -> dict[str, Any]:
@@ -204,11 +203,8 @@ def _joined(path: tuple[str, ...] | None) -> str | None:
 
 def _edge(edge: Edge) -> dict[str, Any]:
     provider = edge.provider
-    found: dict[str, Any] = {
-        "name": edge.needed,
-        "provider": provider.source,
-        "route": str(edge.route) if edge.route else "",
-    }
+    route = str(edge.route) if edge.route else ""
+    found: dict[str, Any] = {"name": edge.needed, "provider": provider.source, "route": route}
     if edge.route:
         found["found_by"] = _route(edge.route)
     if provider.object is not None:
@@ -246,17 +242,4 @@ def _containers(containers: Iterable[FatbinContainer]) -> list[Mapping[str, Any]
             ],
         }
         for (section, images, damaged), group in alike.items()
-    ]
-
-
-def _runs(wheel: WheelFacts, code: DeviceCode) -> list[Mapping[str, Any]]:
-    return [
-        {
-            "capability": found.generation.capability,
-            "native": found.native,
-            "jit": found.jit,
-            "none": found.none,
-            "driver": found.driver,
-        }
-        for found in reach(code, wheel.machine)
     ]

@@ -74,11 +74,9 @@ def _named(name: str, wheel: str) -> ET.Element:
 
 
 def _text(finding: Finding) -> str:
-    text = [
-        f"{finding.severity}: {finding.message}",
-        *(f"- {shown(subject)}" for subject in bullets(finding)),
-    ]
-    return "\n".join([*text, f"fix: {finding.fix}", *finding.commands])
+    subjects = [f"- {shown(subject)}" for subject in bullets(finding)]
+    head = f"{finding.severity}: {finding.message}"
+    return "\n".join([head, *subjects, f"fix: {finding.fix}", *finding.commands])
 
 
 def _clean(text: str) -> str:

@@ -20,9 +20,8 @@ from gpuforge.diagnostics import shown
 
 _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
 _MOST_SUBJECTS = 30
-_SPECIAL = re.compile(
-    r"([\\`*_{}\[\]<>#|~$@]|:(?=//)|(?<=www)\.)"
-)  # also of links, which GitHub makes of names
+# also of links, which GitHub makes of names
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$@]|:(?=//)|(?<=www)\.)")
 # Parts of a text that are shown as code: quoted with backticks by a rule, a path with $ORIGIN (two $ make a formula on
 # GitHub), the name of a binary.
 _CODE = re.compile(
@@ -110,16 +109,14 @@ def _wheel(wheel: WheelReport) -> Iterator[str]:
             for i in wheel.ignored
         ]
         yield from _folded(f"Accepted: {len(wheel.ignored)}", rows)
-    if wheel.proofs:
-        rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in wheel.proofs]
-        yield from _folded("Proved", rows)
-    if wheel.withheld:
-        rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in wheel.withheld]
-        yield from _folded("Not proved", rows)
+    for head, proofs in (("Proved", wheel.proofs), ("Not proved", wheel.withheld)):
+        if proofs:
+            yield from _folded(head, [f"- **{_text(p.topic)}**: {_subject(p.text)}" for p in proofs])
 
 
 def _finding(finding: Finding) -> Iterator[str]:
-    head = f"{_SIGNS[finding.severity]} <b>{finding.code}</b> {_html(finding.message)}"
+    message = html.escape(_line(finding.message), quote=False)  # GitHub reads no Markdown in an HTML block
+    head = f"{_SIGNS[finding.severity]} <b>{finding.code}</b> {message}"
     rows = [f"- {_subject(subject)}" for subject in bullets(finding)[:_MOST_SUBJECTS]]
     if len(bullets(finding)) > _MOST_SUBJECTS:
         rows.append(f"- and {len(bullets(finding)) - _MOST_SUBJECTS} more (`--format json` lists all)")
@@ -156,11 +153,10 @@ def _gpu_code(wheel: WheelReport) -> Iterator[str]:
 
 
 def _generations(report: Report) -> Iterator[str]:
-    table = devices.generations(report)
-    yield "| capability | GPUs | " + " | ".join(_code(name, cell=True) for name in table.wheels) + " |"
-    yield "|---" * (len(table.wheels) + 2) + "|"
-    for row in table.rows:
-        yield f"| {' | '.join(map(_text, (row.capability, row.name, *row.verdicts)))} |"
+    wheels, rows = devices.generations(report)
+    yield f"| {' | '.join(('capability', 'GPUs', *(_code(name, cell=True) for name in wheels)))} |"
+    yield "|---" * (len(wheels) + 2) + "|"
+    yield from (f"| {' | '.join(map(_text, row))} |" for row in rows)
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[str]:
@@ -184,11 +180,6 @@ def _plain(text: str) -> str:
     return _SPECIAL.sub(lambda found: "&#96;" if found[0] == "`" else f"\\{found[0]}", text)
 
 
-def _html(text: str) -> str:
-    """Escape a text inside an HTML block, where GitHub does not read Markdown."""
-    return html.escape(_line(text), quote=False)
-
-
 def _code(text: str, *, cell: bool = False) -> str:
     """Return a code span; in a table, a `|` ends a cell even in code."""
     text = _line(text)
@@ -204,9 +195,7 @@ def _subject(text: str) -> str:
     position = 0
     for match in _CODE.finditer(text):
         between = _plain(text[position : match.start()])
-        parts += [
-            between or " " * bool(parts),
-            _code(match["quoted"] or match[0]),
-        ]  # two runs of ` would be one
+        # two runs of ` would be one
+        parts += [between or " " * bool(parts), _code(match["quoted"] or match[0])]
         position = match.end()
     return "".join([*parts, _plain(text[position:])])

@@ -9,12 +9,8 @@ from typing import Any, NamedTuple
 from gpuforge.diagnostics import shown
 
 _ROW, _TOP = 22, 52  # pixels: of a line, and of the space above the first one
-_FILES, _LIBRARIES, _ROUTES, _WIDTH = (
-    400,
-    560,
-    830,
-    1090,
-)  # x: where files end, libraries and routes begin, the end
+# x: where files end, libraries and routes begin, the end
+_FILES, _LIBRARIES, _ROUTES, _WIDTH = 400, 560, 830, 1090
 _LONGEST = {"file": 48, "library": 32, "route": 32}  # characters
 _BROUGHT = {
     "system": "by the system",
@@ -65,9 +61,8 @@ def draw(objects: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, A
 
 def bar(share: float) -> str:
     """Return a bar whose length is a share of 200 pixels."""
-    return (
-        f'<svg width="200" height="12" aria-hidden="true"><rect width="{200 * share:.0f}" height="12"/></svg>'
-    )
+    rect = f'<rect width="{200 * share:.0f}" height="12"/>'
+    return f'<svg width="200" height="12" aria-hidden="true">{rect}</svg>'
 
 
 def _severities(findings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -89,11 +84,8 @@ def _libraries(objects: Sequence[Mapping[str, Any]], severities: Mapping[str, st
                 brought = f"by {edge['package']}" + ("" if edge["declared"] else ", which is not required")
             elif source == "sibling":
                 brought = f"by {edge['wheel']}"
-            name = (
-                "libraries of the system"
-                if source == "system" and edge["name"] not in severities
-                else edge["name"]
-            )
+            of_system = source == "system" and edge["name"] not in severities
+            name = "libraries of the system" if of_system else edge["name"]
             route = edge["route"] or (f"loaded before by {edge['preload']}" if "preload" in edge else "")
             users = found.setdefault((brought, name, route), {})
             users[binary["file"]] = edge["name"]

@@ -53,21 +53,13 @@ def as_log(report: Report) -> dict[str, Any]:
     accepted = [(i.finding, i.reason) for wheel in report.wheels for i in wheel.ignored]
     if accepted:  # either all results have suppressions, or none has (section 3.27.23)
         results = [{**result, "suppressions": []} for result in results]
+        suppression = {"kind": "external", "status": "accepted"}
         results += [
-            {
-                **_result(finding),
-                "suppressions": [{"kind": "external", "status": "accepted", "justification": reason}],
-            }
+            {**_result(finding), "suppressions": [{**suppression, "justification": reason}]}
             for finding, reason in accepted
         ]
     run = {
-        "tool": {
-            "driver": {
-                "name": "gpuforge",
-                "version": __version__,
-                "rules": [_rule(rule) for rule in RULES],
-            }
-        },
+        "tool": {"driver": {"name": "gpuforge", "version": __version__, "rules": [*map(_rule, RULES)]}},
         "invocations": [_invocation(report)],
         "columnKind": "unicodeCodePoints",
         "results": results,
@@ -126,12 +118,9 @@ def _plain(text: str) -> str:
 
 def _location(wheel: str, file: str) -> dict[str, Any]:
     name = f"{wheel}/{file}" if file else wheel
-    return {
-        "physicalLocation": {
-            "artifactLocation": {"uri": quote(name, errors="backslashreplace")},
-            "region": {"startLine": 1},  # GitHub requires one, also for a binary
-        }
-    }
+    place = {"uri": quote(name, errors="backslashreplace")}
+    # GitHub requires a region, also for a binary
+    return {"physicalLocation": {"artifactLocation": place, "region": {"startLine": 1}}}
 
 
 def _fingerprint(finding: Finding) -> str:
@@ -140,16 +129,9 @@ def _fingerprint(finding: Finding) -> str:
 
 
 def _invocation(report: Report) -> dict[str, Any]:
-    invocation: dict[str, Any] = {"executionSuccessful": not report.problems}
-    if report.problems:
-        invocation["toolExecutionNotifications"] = [
-            {
-                "level": "error",
-                "message": {"text": _plain(f"{d.place}: {d.message}" if d.place else d.message)},
-            }
-            for d in report.problems
-        ]
-    return invocation
+    texts = (f"{d.place}: {d.message}" if d.place else d.message for d in report.problems)
+    errors = [{"level": "error", "message": {"text": _plain(text)}} for text in texts]
+    return {"executionSuccessful": not errors} | ({"toolExecutionNotifications": errors} if errors else {})
 
 
 _HEADING = re.compile(r"^#+ ", re.MULTILINE)

@@ -102,13 +102,9 @@ _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
 )
 def text_relocations(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     """Find DT_TEXTREL, or its flag in DT_FLAGS (gABI, "Dynamic Section")."""
-    yield from (Subject(file=found.file) for found in wheel.linked if _textrel(found))
-
-
-def _textrel(binary: ElfObject) -> bool:
-    return any(
-        tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL) for tag, value in binary.dynamic
-    )
+    for found in wheel.linked:
+        if any(t == _DT_TEXTREL or (t == _DT_FLAGS and value & _DF_TEXTREL) for t, value in found.dynamic):
+            yield Subject(file=found.file)
 
 
 @rule(

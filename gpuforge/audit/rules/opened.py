@@ -155,9 +155,8 @@ def _by_name(graph: LinkGraph, wheel: WheelFacts, preload: Preload, call: Opened
     (name,) = call.names
     packages = {library.package for library in package_tables.candidates(name)}
     own = next((o for o in wheel.linked if o.name == name), None)
-    link = (
-        own is None and name.endswith(".so") and libraries.is_toolkit_file(name)
-    )  # of a toolkit, for the linker
+    # of a toolkit, for the linker
+    link = own is None and name.endswith(".so") and libraries.is_toolkit_file(name)
     if (own is None and not packages and not link) or _is_loaded_by_code(graph, wheel, name, packages):
         return
     if link and any(

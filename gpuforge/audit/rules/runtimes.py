@@ -58,10 +58,8 @@ def runtimes_hashed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     artefacts = link_artefacts(wheel)
     if not artefacts:
         return
-    for_users = _artefacts(wheel).keys() & {
-        "makefiles",
-        "configs",
-    }  # from which their compilers learn how to link
+    # from which their compilers learn how to link
+    for_users = _artefacts(wheel).keys() & {"makefiles", "configs"}
     grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
     # the runtimes of OpenMP do less harm, and a single archive may be left over from the build
     for openmp in (False, True):
@@ -350,9 +348,8 @@ def _static(graph: LinkGraph) -> Iterator[Finding]:
         static = [o for o in process.objects if o.defined(_CXX) and not _is_own(o)] if process.wheel else []
         shared = next((o.name for o in process.objects if any(map(_is_cxx, o.needed))), "")
         for found in static:
-            always = graph.required_always(
-                found.wheel
-            )  # the import of one (torch) may load C++ libraries before
+            # the import of one (torch) may load C++ libraries before
+            always = graph.required_always(found.wheel)
             beside = shared or next((d.loaded_by for d in always if d.loaded_by), "")
             if beside and found.wheel == process.wheel and (found.wheel, found.file) not in reported:
                 reported.add((found.wheel, found.file))

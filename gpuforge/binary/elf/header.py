@@ -163,9 +163,8 @@ class StringTable:
         self._window, self._offset = window, offset
         self._size = size if content is None else len(content)
         self._all = content
-        self.is_searched = (
-            content is not None or size <= LONGEST
-        )  # else it counts as empty in `has` and `all`
+        # else it counts as empty in `has` and `all`
+        self.is_searched = content is not None or size <= LONGEST
         beyond = offset + size > window.size
         self._too_long = content is None and (size > LONGEST or beyond)
 

@@ -250,11 +250,8 @@ def _count(file: ElfFile) -> int | None:
     return int(last) + 1
 
 
-_FOUND, _FOUND_TYPES, _STT_TLS = (
-    (1, 2, 10),
-    (0, 1, 2, 5, 6, 10),
-    6,
-)  # GLOBAL, WEAK, GNU_UNIQUE; NOTYPE to GNU_IFUNC
+# GLOBAL, WEAK, GNU_UNIQUE; NOTYPE to GNU_IFUNC
+_FOUND, _FOUND_TYPES, _STT_TLS = ((1, 2, 10), (0, 1, 2, 5, 6, 10), 6)
 _HIDDEN, _SHN_ABS = (1, 2), 0xFFF1
 _MOST_IMPORTS = 1 << 17  # symbols of a table that are read
 

@@ -86,7 +86,8 @@ def check_names(entries: Sequence[zipfile.ZipInfo]) -> Iterator[Refusal]:
     for info in (info for info in entries if info.file_size and info.orig_filename.endswith("/")):
         yield Refusal("folder with data", info.orig_filename, {"size": info.file_size})
     yield from (Refusal("member comment", info.orig_filename) for info in entries if info.comment)
-    yield from _clashes([_normal(name) for name in names] if odd else names)
+    resolved = (f"{PurePosixPath(name)}{'/' * name.endswith('/')}" for name in names)  # by the file system
+    yield from _clashes([*resolved] if odd else names)
 
 
 def _is_odd(names: Sequence[str]) -> bool:
@@ -141,11 +142,6 @@ def _leads_out(name: str) -> bool:
         if part.startswith("/") or depth < 0:
             return True
     return not depth
-
-
-def _normal(name: str) -> str:
-    """Return a name as the file system resolves it."""
-    return f"{PurePosixPath(name)}{'/' if name.endswith('/') else ''}"
 
 
 def _clashes(names: Sequence[str]) -> Iterator[Refusal]:
@@ -330,11 +326,8 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
         yield problem._replace(member=member)
         return
     second = second_name(local.extra, local.name)
-    if second not in {
-        b"",
-        name,
-        second_name(info.extra, name),
-    }:  # reported once, for the directory
+    # reported once, for the directory
+    if second not in {b"", name, second_name(info.extra, name)}:
         yield Refusal("other local name", member, {"name": shown(second)})
         return
     packed, size = sizes_in(local.extra, local.packed, local.size)

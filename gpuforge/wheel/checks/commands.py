@@ -18,9 +18,8 @@ RESERVED = re.compile(
     r"(?:python|pythonw|python3|graalpy|pypy[23]?|python3\.\d{1,3}t?|pythonw3\.\d{1,3}t)(?:\.py)?"
 )
 """Names of commands that would replace Python's; uv refuses them, too (crates/uv-install-wheel)."""
-_GAP = re.compile(
-    r"(?<=\S)[^\S\n]+"
-)  # between words of a line: the parser's pattern is quadratic in its length
+# between words of a line: the parser's pattern is quadratic in its length
+_GAP = re.compile(r"(?<=\S)[^\S\n]+")
 
 
 class EntryPoint(NamedTuple):

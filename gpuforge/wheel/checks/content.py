@@ -153,11 +153,8 @@ def _is_run(place: str, member: Member, read: Callable[[Member], bytes]) -> bool
     return _EXECUTED.search(read(member)) is not None
 
 
-_ALGORITHMS = {
-    "sha256",
-    "sha384",
-    "sha512",
-}  # the others are weaker than RECORD's specification allows
+# the others are weaker than RECORD's specification allows
+_ALGORITHMS = {"sha256", "sha384", "sha512"}
 
 
 def differing(archive: Archive, listing: str) -> Iterator[str]:
