@@ -195,8 +195,8 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
             why = _ONE_OF if alternative else fails
             fix = "Graft them (auditwheel repair), link them statically, or document what users have to install."
             if of_python := _LIBPYTHON.match(edge.needed) is not None and not edge.loader.is_program:
-                what = "Modules NEED libpython, and many Pythons have no such library: it is in the program."
-                fix = "Link modules without it (CMake: Python::Module instead of Python::Python)."
+                what = "Objects NEED libpython, and many Pythons have no such library: it is in the program."
+                fix = "Link them without it (CMake: Python::Module instead of Python::Python)."
         case _:
             severity = "info"
             what, why = f"{_NOT_IN_WHEEL}, and gpuforge does not know which package has them.", _where(clue)
