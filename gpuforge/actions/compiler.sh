@@ -1,4 +1,4 @@
-# A compiler of a host build: `write_wrapper` sets the variables compiler, cpu, rpath, options_file, files and linker_lists above
+# A compiler of a host build: `write_wrapper` sets the variables compiler, cpu, libraries, rpath, options_file, files and linker_lists above
 # this. sccache calls this program, too, to preprocess and to compile.
 if [ "$GPUFORGE_BEHIND_SCCACHE" ]; then
     case " $* " in *" -E "*) ;; *) exec "$compiler" "$@" ;; esac
@@ -45,7 +45,10 @@ case $PWD/$source in
             # read by GCC, and by clang
             "read") export SUNPRO_DEPENDENCIES="$files/$$" CC_PRINT_HEADERS=1 CC_PRINT_HEADERS_FILE="$files/$$" ;;
             yesread) made=${object%.*}.d ;;
-            link) if [ "$linker_lists" ]; then set -- "$@" "-Wl,--dependency-file=$files/$$"; fi ;;
+            link)
+                if [ "$libraries" ]; then set -- "$@" "-L$libraries"; fi # after the project's own folders
+                if [ "$linker_lists" ]; then set -- "$@" "-Wl,--dependency-file=$files/$$"; fi
+                ;;
         esac
         ;;
 esac

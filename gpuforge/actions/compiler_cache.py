@@ -172,12 +172,20 @@ def counted(counts: Mapping[str, Any]) -> CacheUse:
 PROGRAM = "GPUFORGE_SCCACHE"  # path of the cache's program while its server runs
 
 
-def write_wrapper(compiler: Path, name: str, folder: Path, cpu: str = "", rpath: Path | None = None) -> Path:
+def write_wrapper(
+    compiler: Path,
+    name: str,
+    folder: Path,
+    cpu: str = "",
+    libraries: Path | None = None,
+    rpath: Path | None = None,
+) -> Path:
     """Write `folder/name`, which calls `compiler`; return its path.
 
     It compiles for the level `cpu` ("x86-64-v2") where the command has no `-march`. `-march=native` is an error, or
-    that level. What it links finds libraries in `rpath`. Options for processors (`-mavx2`) are recorded in
-    `CPU_OPTIONS` beside the folder, and the files that compilers and linkers read in `FILES_READ`.
+    that level. Libraries are also linked from the folder `libraries`, and found in `rpath`. Options for processors
+    (`-mavx2`) are recorded in `CPU_OPTIONS` beside the folder, and the files that compilers and linkers read in
+    `FILES_READ`.
     """
     files = folder.parent / FILES_READ
     for each in (folder, files):
@@ -188,6 +196,7 @@ def write_wrapper(compiler: Path, name: str, folder: Path, cpu: str = "", rpath:
         identity=compiler_identity(compiler),
         compiler=compiler,
         cpu=cpu,
+        libraries=libraries or "",
         rpath=rpath or "",
         options_file=folder.parent / CPU_OPTIONS,
         files=files,

@@ -89,7 +89,8 @@ class HostBuild(CompilingStep[P]):
         for name, folder in self.sdist.items():
             tree.copy(folder, overlay / name)
         for what, path in self.compilers().items():
-            write_wrapper(path, self.names[what], at.scratch / "bin", self.cpu, rpath)
+            libraries = at.scratch / "cuda" / "lib64" if self.toolkit else None
+            write_wrapper(path, self.names[what], at.scratch / "bin", self.cpu, libraries, rpath)
         if self.toolkit:
             nvcc = self.toolkit / "bin" / "nvcc"
             write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc", self.gencode, self.accepted)

@@ -80,6 +80,19 @@ def test_code_for_this_processor_ends_the_command_or_is_for_the_level_of_the_man
     assert said.splitlines() == ["-march=x86-64-v2", "-shared", "a b.o", "-Wl,-z,x86-64-v2"]
 
 
+def test_libraries_of_the_toolkit_are_linked_after_the_projects_own(gxx: Path, tmp_path: Path) -> None:
+    linking = write_wrapper(
+        tmp_path / "real" / "g++",
+        "g++",
+        tmp_path / "linking",
+        libraries=Path("/cuda/lib64"),
+        rpath=Path("/store"),
+    )
+    said = call(linking, "-shared", "-L/own", "a.o").stdout
+    assert said.splitlines() == ["-shared", "-L/own", "a.o", "-L/cuda/lib64", "-Wl,-rpath,/store"]
+    assert call(linking, "-c", "a.c").stdout.splitlines() == ["-c", "a.c"]
+
+
 def test_code_for_newer_processors_is_noted(gxx: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
