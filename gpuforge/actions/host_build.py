@@ -113,10 +113,9 @@ def build(
         settings = filled(step.config_settings, names)
         print("wheel:", builder.build(kind, at.output("wheel"), settings), flush=True)
     except BuildBackendException as error:
-        raise ActionError.of(
-            "the project's own build failed",
-            hint="its first errors are above, and all of its output is in the log",
-        ) from error
+        logged = "its first errors are above, and all of its output is in the log"
+        hint = logged if kind == "wheel" else "its output is above"
+        raise ActionError.of("the project's own build failed", hint=hint) from error
     except BuildException as error:
         raise ActionError.of(f"the project cannot be built: {error}") from error
 

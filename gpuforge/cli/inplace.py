@@ -99,6 +99,8 @@ def install(
     venv.install(python, at.output("wheel"))
     packed = [_path_of(each, store, steps) for each in _kernels(made.plan)]
     _lay_kernels(packed, made.file.manifest.package.import_, python, work)
+    title = made.file.manifest.package.name
+    say(f"{title} is installed in {python.parents[1]}; its Python files are those in {step.source}")
     try:
         venv.check(python)
     except ActionError as error:

@@ -61,7 +61,7 @@ def test_a_changed_line_of_python_needs_no_build(
     for name, text in (SOURCES | files).items():
         (file := project / name).parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    in_place(project, python, cache)
+    assert f"small is installed in {python.parents[1]}; its Python files" in in_place(project, python, cache)
     (project / "small/__init__.py").write_text("WORD = 'other'\n")
     assert printed(python, "import small, small._c; print(small.WORD)") == "other"
     explained = run(python, "-m", "small._gpuforge", "explain", cwd=tmp_path)
