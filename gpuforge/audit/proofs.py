@@ -125,7 +125,10 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     imports = sorted({edge.route.package for edge in edges if edge.route} - {""})
     once = f", {_once(imports)}" if imports else ""
     listed = ", ".join(counts) or "none is needed"
-    end = _listed("; not compared: ", bound.unjudged) + _unread(wheel)
+    # by the RPATHs of the objects that need them
+    led = {e.loader.file for e in edges if e.route and e.route.via and not e.loader.is_python_module}
+    alone = f"; not those of {_files([*led])}, opened alone" if led else ""
+    end = alone + _listed("; not compared: ", bound.unjudged) + _unread(wheel)
     yield f"every NEEDED library is found{once}: {listed}{end}"
     for (package, of_extra, route), names in packages.items():
         extra = f" (extra {of_extra})" if of_extra else ""

@@ -265,6 +265,15 @@ def test_a_library_that_the_linker_does_not_load(
     assert "proved" not in found
 
 
+def test_the_line_says_what_is_found_only_by_the_paths_of_others(tmp_path: Path) -> None:
+    said = {
+        path: " ".join(each.text for each in audit([wheel(tmp_path, by_rpath(path))]).wheels[0].proofs)
+        for path in (None, "$ORIGIN")
+    }
+    assert "; not those of liby.so, opened alone" in said[None]
+    assert "alone" not in said["$ORIGIN"]
+
+
 PATH = "$ORIGIN/../demo.libs"
 ELSEWHERE = elf(soname="libx.so.1", machine=AARCH64)
 
