@@ -15,8 +15,9 @@ from gpuforge import disk
 from gpuforge.cli.folders import unwritable
 from gpuforge.cli.matrix import places
 from gpuforge.cli.options import PATH, Call, pass_call
-from gpuforge.cli.planning import Planned, left_out_by_reason, missing_status, planned
+from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, left_out_by_reason, missing_status, planned
 from gpuforge.cli.terminal import complain, count, result, say
+from gpuforge.containers import catalog
 from gpuforge.cuda.targets import Target
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
@@ -58,7 +59,9 @@ def command(call: Call, /, project: str, output: Path | None, ci: str | None) ->
     workflow = folder / WORKFLOWS[ci]
     if workflow.exists():
         raise UsageError.of(f"{workflow} exists already", hint="remove it, or leave --ci out")
-    status = 0 if target.is_file() else _manifest(call, project, target)
+    image = catalog.find(DEFAULT_IMAGE)
+    gcc = int(image.compilers[0].rpartition("-")[2]) if image else None
+    status = 0 if target.is_file() else _manifest(call, project, target, gcc)
     workflow.parent.mkdir(parents=True, exist_ok=True)
     disk.write_text(workflow, resources.files(__package__).joinpath("workflows", f"{ci}.yml").read_text())
     result([f"\n{workflow}: set GPUFORGE in it, and read what else it says\n"])
@@ -80,8 +83,8 @@ def _say_what_is_left_out(call: Call, manifest: Path) -> None:
     missing_status(made.selection, allowed=False)
 
 
-def _manifest(call: Call, project: str, target: Path) -> int:
-    """Write or print the manifest."""
+def _manifest(call: Call, project: str, target: Path, gcc: int | None = None) -> int:
+    """Write or print the manifest, with CUDA's toolkits that take the compiler `gcc`."""
     if target.is_dir():
         target /= FILE_NAME
     printed = str(target) == "-"
@@ -97,7 +100,7 @@ def _manifest(call: Call, project: str, target: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="gpuforge-init-") as scratch:
         with contextlib.redirect_stdout(sys.stderr):  # the step's log
             origin, root = obtain(project, target, Path(scratch))
-        found = draft.guesses(facts.look(root), origin)
+        found = draft.guesses(facts.look(root), origin, gcc)
     text = draft.write(found, f"gpuforge init {shown(project)}" if project != "." else "gpuforge init")
     if printed:
         result([text])

@@ -16,12 +16,12 @@ _WIDTH = 110
 _TABLES = ("package", "build", "cuda", "objects", "wheel", "audit", "test")
 
 
-def guesses(project: Project, origin: Origin) -> list[Guess | Note]:
-    """Return all guesses and notes, in the manifest's order."""
+def guesses(project: Project, origin: Origin, gcc: int | None = None) -> list[Guess | Note]:
+    """Return all guesses and notes, in the manifest's order; `gcc` is the compiler that CUDA's toolkits must take."""
     found = [
         *guess_package.guesses(project, origin),
         *guess_build.guesses(project),
-        *guess_cuda.guesses(project),
+        *guess_cuda.guesses(project, gcc),
     ]
     tables = sorted({each.table for each in found}, key=lambda table: (_TABLES.index(table[0]), table))
     return [each for table in tables for each in found if each.table == table]

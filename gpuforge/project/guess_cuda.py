@@ -27,15 +27,18 @@ _MAJORS = (12, 13)
 _CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d{1,4})(?: .*)?"
 
 
-def guesses(project: Project) -> Iterator[Guess | Note]:
-    """Yield the keys of [cuda], which a project without CUDA does not have, and of [[objects]]; notes on [wheel]."""
+def guesses(project: Project, gcc: int | None = None) -> Iterator[Guess | Note]:
+    """Yield the keys of [cuda], which a project without CUDA does not have, and of [[objects]]; notes on [wheel].
+
+    `gcc` is the major version of the compiler that toolkits must take; None: one that fits is found.
+    """
     if project.cuda is not None:
-        yield from _cuda(project)
+        yield from _cuda(project, gcc)
     yield from _objects(project)
     yield from _wheel(project)
 
 
-def _cuda(project: Project) -> Iterator[Guess | Note]:
+def _cuda(project: Project, gcc: int | None) -> Iterator[Guess | Note]:
     libraries = dict(_libraries(project))
     yield from _linkage(project, libraries)
     known = {name: reason for name, reason in libraries.items() if name in names()}
@@ -46,7 +49,7 @@ def _cuda(project: Project) -> Iterator[Guess | Note]:
     lacking = {seen.text: seen.where for seen in reversed(project.cmake.static) if is_lacking(seen.text)}
     for name, where in lacking.items():
         yield Note(_CUDA, because("static", where, name=name))
-    toolkits = list(_toolkits(project))
+    toolkits = list(_toolkits(project, gcc))
     yield from (each for each in toolkits if isinstance(each, Note))
     for index, (major, toolkit, reason) in enumerate(t for t in toolkits if not isinstance(t, Note)):
         table = ("cuda", str(major))
@@ -93,17 +96,19 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
     yield from sorted((name, reason) for name, reason in found.items() if name not in OF_EVERY_TOOLKIT)
 
 
-def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason] | Note]:
+def _toolkits(project: Project, gcc: int | None) -> Iterator[tuple[int, str, Reason] | Note]:
     """Yield the toolkits to build with, and a note if none has all architectures of the project."""
     majors, reason = _majors(project)
     asking = [use for use in project.cmake.uses if use.version]
     least = max(asking, key=lambda use: Version(use.version), default=None)
-    usable = {major: toolkit for major in majors if (toolkit := _of_major(major, least))}
+    usable = {major: toolkit for major in majors if (toolkit := _of_major(major, least, gcc))}
     refused = {major: gone for major, toolkit in usable.items() if (gone := list(_refused(project, toolkit)))}
     for major in [each for each in usable if each not in refused] or [*usable][:1]:
         toolkit = usable[major]
-        newer = least and (toolkit != _of_major(major, None) or len(usable) < len(majors))
+        newer = least and (toolkit != _of_major(major, None, gcc) or len(usable) < len(majors))
         why = because("toolkit-at-least", least.where, version=least.version) if least and newer else reason
+        if toolkit != _of_major(major, least, None):
+            why = because("toolkit-of-image", gcc=str(gcc))
         if refused:
             gone = refused.get(major) or [each for of_one in refused.values() for each in of_one]
             first, what = gone[0], ", ".join(dict.fromkeys(each.text for each in gone))
@@ -125,16 +130,23 @@ def _refused(project: Project, toolkit: str) -> Iterator[Seen]:
             yield Seen(target.arch.sm, where)
 
 
-def _of_major(major: int, least: Use | None) -> str:
+def _of_major(major: int, least: Use | None, gcc: int | None) -> str:
     """Return the oldest toolkit of a major that is new enough, from PyPI or Debian if they have one; "" for none.
+
+    It takes the compiler `gcc`, if one is given.
 
     The oldest toolkit needs the oldest driver.
     """
     for minors in ((*pypi.minors(), *debian.minors()), redist.minors()):
-        versions = [each for each in map(Version, minors) if each.major == major]
+        versions = [each for each in map(Version, minors) if each.major == major and _takes(each, gcc)]
         if fit := [each for each in versions if not least or each >= Version(least.version)]:
             return str(min(fit))
     return ""
+
+
+def _takes(toolkit: Version, gcc: int | None) -> bool:
+    low, high = release(str(toolkit)).hosts["g++"]
+    return gcc is None or low <= gcc <= high
 
 
 def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:

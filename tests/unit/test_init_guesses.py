@@ -200,3 +200,12 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     found = look(root)
     assert not found.script.names
     assert found.files.names == {"pyproject.toml"}
+
+
+def test_with_a_workflow_the_toolkits_take_the_compiler_of_its_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = lay(tmp_path, CMAKE)
+    assert main.run(["init", str(project), "--ci", "github"]) == 0
+    assert load(project).manifest.cuda.versions["12"].toolkit == "12.8"
+    assert "leaves out" not in capsys.readouterr().err
