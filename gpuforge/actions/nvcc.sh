@@ -16,12 +16,14 @@ images() {
 }
 own=''
 case $PWD in */CompilerIdCUDA) ;; *) if [ "$gencode" ]; then own=$(images "$@"); fi ;; esac
-if [ "$own" ] && all=$(images $gencode "$@") && [ "$all" ]; then
+if [ "$own" ]; then
+    all=$(images $gencode "$@") # nothing where nvcc refuses both together, as sm_120 of compute_120 and of compute_120f
     words="$NVCC_PREPEND_FLAGS $* $(cat $(echo "$files" | tr , ' ') </dev/null) $NVCC_APPEND_FLAGS"
     option='--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)[= ] *[^ ]+'
     given=$(printf ' %s' "$words" | tr -s '\n\t' '  ' | grep -oE " $option" | sort -u | tr -d '\n')
-    others=$(echo "$all" | grep -vxF "$named")
-    missing=${given:+$(echo "$all" | grep -vxF "$own")}
+    others=''
+    if [ "$all$given" ]; then others=$(echo "${all:-$own}" | grep -vxF "$named"); fi
+    missing=${given:+${all:+$(echo "$all" | grep -vxF "$own")}}
     case $accepted in *others*) others='' ;; esac
     case $accepted in *missing*) missing='' ;; esac
     if [ "$others$missing" ]; then
@@ -29,7 +31,7 @@ if [ "$own" ] && all=$(images $gencode "$@") && [ "$all" ]; then
             ${missing:+without $missing} "(${given# })" >&2
         exit 1
     fi
-    if [ -z "$given" ]; then set -- $gencode "$@"; fi
+    if [ "$all" ] && [ -z "$given" ]; then set -- $gencode "$@"; fi
 fi
 case $options in *seed*) set -- ${object:+"-frandom-seed=$object"} "$@" ;; esac
 case $options in *objdir*) set -- --objdir-as-tempdir "$@" ;; esac

@@ -75,6 +75,22 @@ def test_a_command_for_other_architectures_ends(
     ]
 
 
+def test_a_command_that_takes_no_more_architectures_is_judged_by_its_own(nvcc: Path, tmp_path: Path) -> None:
+    """As CuPy's: nvcc refuses sm_100 of compute_100 beside that of compute_100f."""
+    given = ["-gencode", "arch=compute_100f,code=sm_100", "-gencode", "arch=compute_90,code=sm_90"]
+    wrapper = write_nvcc(
+        nvcc, tmp_path / "cuda", tmp_path / "behind", ["-gencode=arch=compute_100,code=sm_100"]
+    )
+    (tmp_path / "k.cu").write_text("__global__ void k() {}\n")
+    done = subprocess.run(
+        [wrapper, *SOURCE, *given], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"gpuforge: error: nvcc compiles for sm_100f sm_90, not in the manifest ({' '.join(given)})\n",
+    )
+
+
 def test_what_the_manifest_accepts_is_compiled(nvcc: Path, tmp_path: Path) -> None:
     given = ["-gencode", "arch=compute_80,code=sm_80"]
     error = "gpuforge: error: nvcc compiles without compute_90 sm_90a (-gencode arch=compute_80,code=sm_80)"
