@@ -149,8 +149,8 @@ def _build(options: Options, call: Call) -> int:
     """Plan and run; return the exit status. A build that `[test] build` names takes of the time, too."""
     began = time.monotonic()
     made = planned_by(options, call)
-    if options.deadline:
-        options = replace(options, deadline=options.deadline - (time.monotonic() - began))
+    if limit := options.deadline:
+        options = replace(options, deadline=limit - (time.monotonic() - began))
     plan, selection = made.plan, made.selection
     steps = _steps(plan)
     store = folders.opened(call.cache, call.environ)
@@ -166,7 +166,7 @@ def _build(options: Options, call: Call) -> int:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
         show_result(result, images=made.file.manifest.wheel.image, explain=options.explain)
-    if outcome.interrupted and options.deadline:
+    if outcome.interrupted and limit and result.seconds >= limit:  # else by Ctrl-C
         say(f"note: stopped by --deadline: the same command goes on from what is in {call.cache}")
     for note in plan.notes if wheels else ():
         say(f"note: {note}")
