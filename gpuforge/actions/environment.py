@@ -58,8 +58,8 @@ class FetchRequirements(Step[P]):
         from gpuforge.wheel.filename import LockedWheels
 
         own = required(self.source) if self.source else ()
-        asked = answered(self.answer) if self.answer else ()
-        everything = list(dict.fromkeys([*own, *self.requires, *asked]))
+        by_backend = answered(self.answer) if self.answer else ()
+        everything = list(dict.fromkeys([*own, *self.requires, *by_backend]))
         limits = [rewritten(self.constraints, at.scratch)] if self.constraints else []
         wheelhouse.download(
             self.python,

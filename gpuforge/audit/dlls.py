@@ -17,6 +17,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.pe import PeFile
 from gpuforge.datafile import load
+from gpuforge.grouping import grouped
 
 Source = Literal[
     "system", "python", "driver", "beside", "folder", "package", "undeclared", "runtime", "nobody"
@@ -57,16 +58,9 @@ def is_debug_runtime(name: str) -> bool:
     return _DEBUG.fullmatch(name) is not None
 
 
-def adds_folders(wheel: WheelFacts) -> bool:
-    """Return whether code of a wheel adds folders of DLLs, or loads DLLs before they are looked for."""
-    return bool(wheel.dll_code)
-
-
 def imports(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Import]:
     """Yield the DLLs that the modules and DLLs of a wheel import; programs have other folders."""
-    here: dict[str, list[str]] = {}
-    for file in wheel.pe:
-        here.setdefault(file.name, []).append(file.file)
+    here = grouped((file.name, file.file) for file in wheel.pe)
     beside = {f.name: other for other in graph.wheels if other is not wheel for f in other.pe}
     for loader in wheel.pe:
         if not loader.is_dll:

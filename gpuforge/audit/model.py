@@ -166,8 +166,7 @@ class WheelFacts(NamedTuple):
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
     pe: tuple[PeFile, ...] = ()  # of a wheel for Windows
-    # its Python files that add a folder of DLLs, or load DLLs by themselves
-    dll_code: Mapping[str, Literal["adds", "loads"]] = MappingProxyType({})
+    loads_dlls: bool = False  # whether its Python code adds folders of DLLs, or loads DLLs by itself
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
     kernels: tuple[KernelSet, ...] = ()
     sources: tuple[SourceSet, ...] = ()

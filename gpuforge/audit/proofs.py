@@ -126,8 +126,8 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     once = f", {_once(imports)}" if imports else ""
     listed = ", ".join(counts) or "none is needed"
     # by the RPATHs of the objects that need them
-    led = {e.loader.file for e in edges if e.route and e.route.via and not e.loader.is_python_module}
-    alone = f"; not those of {_files([*led])}, opened alone" if led else ""
+    dependent = {e.loader.file for e in edges if e.route and e.route.via and not e.loader.is_python_module}
+    alone = f"; not those of {_files([*dependent])}, opened alone" if dependent else ""
     end = alone + _listed("; not compared: ", bound.unjudged) + _unread(wheel)
     yield f"every NEEDED library is found{once}: {listed}{end}"
     for (package, of_extra, route), names in packages.items():

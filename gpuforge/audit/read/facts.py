@@ -6,12 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from packaging.tags import Tag
+from packaging.utils import canonicalize_name
 
 from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, Contents, WheelFacts, machine_of
 from gpuforge.audit.read import build_files, contents, embedded, loading_code
 from gpuforge.audit.read.framework_imports import framework_imports, imported_first
-from gpuforge.audit.read.scan_pe import dll_code
+from gpuforge.audit.read.scan_pe import loads_dlls
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
@@ -60,7 +61,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         record=info.record,
         objects=objects,
         pe=tuple(s.pe for s in scanned if s.pe),
-        dll_code=dll_code(archive, scanned),
+        loads_dlls=any(s.pe for s in scanned) and loads_dlls(archive),
         device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
         kernels=tuple(embedded.kernel_sets(archive)),
         sources=tuple(embedded.source_sets(archive)),
@@ -93,7 +94,7 @@ def _python(
     cudart = ("nvidia-cuda-runtime", "cuda-toolkit")
     if wheel.binaries:
         return loading_code.loading(code), framework_imports(code)
-    opens = any(line.startswith(cudart) for line in info.requires)
+    opens = any(canonicalize_name(line).startswith(cudart) for line in info.requires)
     return loading_code.loading(code) if opens else loading_code.Loading(), {}
 
 

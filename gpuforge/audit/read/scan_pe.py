@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
-from typing import Literal
 
 from gpuforge.audit.read.scan import Scanned
 from gpuforge.binary import fatbin, pe
@@ -45,24 +43,24 @@ def scan_pe(archive: Archive, member: Member) -> Scanned:
 def _scan(archive: Archive, member: Member) -> Scanned:
     scanner = fatbin.Scanner(member.size, wheel=archive.budget)
     window = Window(member.size, budget=archive.budget)
-    wanted = [(0, min(member.size, _HEAD))]
+    ranges = [(0, min(member.size, _HEAD))]
     for attempt in range(_PASSES):
         offset = 0
         for chunk in archive.chunks(member):
             if not attempt:
                 scanner.feed(offset, chunk)
-            for start, stop in wanted:
+            for start, stop in ranges:
                 window.keep(offset, chunk, start, stop)
             if not attempt and not offset:
-                wanted += _tables(window)
-                for start, stop in wanted[1:]:
+                ranges += _tables(window)
+                for start, stop in ranges[1:]:
                     window.keep(offset, chunk, start, stop)
             offset += len(chunk)
         try:
             found = pe.read(window, member.name)
             break
         except MissedError as missed:
-            wanted = [(missed.start, min(member.size, missed.stop + _MORE))]
+            ranges = [(missed.start, min(member.size, missed.stop + _MORE))]
     else:
         raise MalformedError.of("its tables are too far from each other")
     scanner.finish()
@@ -80,20 +78,15 @@ def _tables(window: Window) -> list[tuple[int, int]]:
 
 
 # Code that adds a folder to those in which Windows looks for DLLs, or that loads DLLs by itself
-_ADDS = b"add_dll_directory"
-_LOADS = re.compile(rb"\b(?:WinDLL|CDLL|LoadLibrary\w*|load_nvidia_dynamic_lib)\(")
+_LOADS = re.compile(rb"add_dll_directory|\b(?:WinDLL|CDLL|LoadLibrary\w*|load_nvidia_dynamic_lib)\(")
 _LARGEST = 1 << 20  # bytes; larger Python files are data
 
 
-def dll_code(archive: Archive, scanned: Iterable[Scanned]) -> dict[str, Literal["adds", "loads"]]:
-    """Return the Python files of a wheel for Windows that add folders of DLLs, and those that only load DLLs."""
-    found: dict[str, Literal["adds", "loads"]] = {}
-    for member in archive.members if any(s.pe for s in scanned) else ():
+def loads_dlls(archive: Archive) -> bool:
+    """Return whether Python code of a wheel for Windows adds folders of DLLs, or loads DLLs by itself."""
+    for member in archive.members:
         if member.name.endswith(".py") and member.packed and member.size <= _LARGEST:
             with suppress(MalformedError):  # the reader of Python code reports it
-                data = archive.data(member)
-                if _ADDS in data:
-                    found[member.name] = "adds"
-                elif _LOADS.search(data):
-                    found[member.name] = "loads"
-    return found
+                if _LOADS.search(archive.data(member)):
+                    return True
+    return False

@@ -44,7 +44,7 @@ def _missing(wheel: WheelFacts, found: Import, *, opened: bool) -> Text | None:
         case "driver" if not opened:
             return _OF_DRIVER
         case "nobody" | "undeclared":
-            if opened or dlls.adds_folders(wheel):
+            if opened or wheel.loads_dlls:
                 return _OPENED
             return _NOBODY
     return None
@@ -112,7 +112,7 @@ def dll_elsewhere(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     PATH is not searched for what a module imports, since Python 3.8. A DLL that is already in the process is taken by
     its name: if another file beside it is imported first, that is enough.
     """
-    if dlls.adds_folders(wheel):
+    if wheel.loads_dlls:
         return
     found = list(dlls.imports(graph, wheel))
     loaded = {each.name for each in found if each.source == "beside" and each.loader.is_module}

@@ -15,6 +15,8 @@ from gpuforge.binary.elf.header import (
     DT_GNU_HASH,
     DT_HASH,
     DT_NEEDED,
+    DT_RELA,
+    DT_RELASZ,
     DT_RPATH,
     DT_RUNPATH,
     DT_SONAME,
@@ -50,14 +52,14 @@ _TEXTS = {
     DT_RUNPATH: "RUNPATH",
     DT_FILTER: "FILTER",
 }
-_DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELA, _DT_RELAENT = 12, 13, 20, 7, 9
+_DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELAENT = 12, 13, 20, 9
 _DT_RELACOUNT = 0x6FFFFFF9
 _FARTHEST = 1 << 40  # bytes that a file takes in memory; no system maps many times more
 # tables and functions that the dynamic linker reads or calls, by their addresses, and their sizes
 _POINTERS = {
     DT_HASH: ("the hash table (DT_HASH)", 0), DT_GNU_HASH: ("the hash table (DT_GNU_HASH)", 0),
     DT_SYMTAB: ("the table of symbols (DT_SYMTAB)", 0), DT_VERSYM: ("the table of versions (DT_VERSYM)", 0),
-    _DT_RELA: ("the table of relocations (DT_RELA)", 8), 17: ("the table of relocations (DT_REL)", 18),
+    DT_RELA: ("the table of relocations (DT_RELA)", 8), 17: ("the table of relocations (DT_REL)", 18),
     23: ("the table of relocations (DT_JMPREL)", 2), 36: ("the table of relocations (DT_RELR)", 35),
     _DT_INIT: ("the code of initialization (DT_INIT)", 0), 25: ("the table of initialization (DT_INIT_ARRAY)", 27),
     _DT_FINI: ("the code of the end (DT_FINI)", 0), 26: ("the table of the end (DT_FINI_ARRAY)", 28),
@@ -227,12 +229,12 @@ def _of_tables(values: Mapping[int, int], header: Header, loads: list[Segment]) 
         elif start in code and not within[0].flags & PF_X:
             yield BrokenSegment(name, "code")
     expected = (
-        {_DT_RELAENT: ("DT_RELAENT", 24), _DT_PLTREL: ("DT_PLTREL", _DT_RELA)} if header.bits == 64 else {}
+        {_DT_RELAENT: ("DT_RELAENT", 24), _DT_PLTREL: ("DT_PLTREL", DT_RELA)} if header.bits == 64 else {}
     )
     for tag, (name, value) in expected.items():
         if values.get(tag, value) != value:
             yield BrokenSegment(name, "value", {"value": values[tag], "expected": value})
-    most = values.get(_POINTERS[_DT_RELA][1], 0) // 24
+    most = values.get(DT_RELASZ, 0) // 24
     if header.bits == 64 and values.get(_DT_RELACOUNT, 0) > most:
         yield BrokenSegment("DT_RELACOUNT", "count", {"value": values[_DT_RELACOUNT], "expected": most})
 

@@ -77,10 +77,8 @@ class Patterns(NamedTuple):
     paths: tuple[tuple[bytes, bytes], ...] = ()  # a part of a path, and a regular expression for the path
     # a part of a text in constants of programs, and a regular expression for the release that it names
     release: tuple[bytes, bytes] = (b"", b"")
-    numpy: tuple[bytes, bytes] = (
-        b"",
-        b"",
-    )  # texts in each user of NumPy's C API, and in those compiled for NumPy 2
+    # texts in each user of NumPy's C API, and in those compiled for NumPy 2
+    numpy: tuple[bytes, bytes] = (b"", b"")
     producers: tuple[tuple[str, bytes], ...] = ()  # marker, and a regular expression for DW_AT_producer
 
 
@@ -251,7 +249,7 @@ def _count(file: ElfFile) -> int | None:
 
 
 # GLOBAL, WEAK, GNU_UNIQUE; NOTYPE to GNU_IFUNC
-_FOUND, _FOUND_TYPES, _STT_TLS = ((1, 2, 10), (0, 1, 2, 5, 6, 10), 6)
+_FOUND, _FOUND_TYPES, _STT_TLS = (1, 2, 10), (0, 1, 2, 5, 6, 10), 6
 _HIDDEN, _SHN_ABS = (1, 2), 0xFFF1
 _MOST_IMPORTS = 1 << 17  # symbols of a table that are read
 
