@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,3 +149,17 @@ def test_one_soname_from_two_places_is_one_image(library: Library, tmp_path: Pat
         for some in (paths[:2], paths)
     ]
     assert images == ["1\n", "2\n"]
+
+
+def test_binaries_that_were_cut_or_changed(library: Library, tmp_path: Path) -> None:
+    module = library("ext.so", MODULE + CALLS + GIVES)
+    files = {"demo/ext.so": module}
+    assert "GF705" not in severities(pack(tmp_path, files))
+    cut = tmp_path / "cut.so"
+    cut.write_bytes(module.read_bytes()[:600])
+    assert severities(pack(tmp_path, {"demo/ext.so": cut}))["GF705"] == {"warning"}
+    wheel = pack(tmp_path, files, compression=zipfile.ZIP_STORED)
+    content = bytearray(wheel.read_bytes())
+    content[content.index(b"\x7fELF") + 4000] ^= 0xFF  # its checksum in the archive is now another
+    wheel.write_bytes(content)
+    assert severities(wheel)["GF705"] == {"error"}

@@ -97,6 +97,7 @@ def test_code_is_optimised_when_it_is_linked(toolkit: Path, tmp_path: Path) -> N
     (tmp_path / "two.cu").write_text("__device__ int twice(int x) { return 2 * x; }\n")
     flags = ["-dlto", "-rdc=true", "-arch=sm_80", "-shared", "-Xcompiler", "-fPIC", "-o", "both.so"]
     subprocess.run([toolkit / "bin" / "nvcc", *flags, "one.cu", "two.cu"], check=True, cwd=tmp_path)
+    assert (tmp_path / "both.so").read_bytes().startswith(b"\x7fELF")
 
 
 def test_cmake_accepts_the_tree_and_the_library_names_the_sonames(toolkit: Path, tmp_path: Path) -> None:

@@ -258,3 +258,25 @@ def as_wheel(site: Path, folder: Path, requires: str = "") -> Path:
         for name in (*names, *(f"{info.name}/{file}" for file in ("METADATA", "WHEEL", "RECORD"))):
             archive.write(site / name, name)
     return wheel
+
+
+def test_a_copy_that_the_record_names_counts_and_a_strangers_does_not(tmp_path: Path) -> None:
+    """Beside the package lie others, whose libraries are not in its process."""
+    site = tmp_path / "site"
+    install(site, toolchain("openmp", "g++", "-fopenmp"))
+    grafted = with_openmp(site)
+    grafted.rename(grafted.with_name("kept"))
+    (site / "stranger.libs").mkdir()
+    grafted.with_name("kept").rename(site / "stranger.libs" / grafted.name)
+    (site / "demo" / "core.so").unlink()
+    info = site / "demo-1.0.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text("demo/_gpuforge/__init__.py,,\n")
+    assert run(site, "compile").returncode == 0
+    (info / "RECORD").write_text(f"demo/_gpuforge/__init__.py,,\nstranger.libs/{grafted.name},,\n")
+    assert run(site, "compile").returncode == 0  # nothing that is recorded needs it
+    needing = ["gcc", "-shared", "-Wl,--no-as-needed,-rpath,$ORIGIN", "-o", "libneeding.so", grafted.name]
+    subprocess.run(needing, cwd=site / "stranger.libs", check=True)
+    names = ("demo/_gpuforge/__init__.py", f"stranger.libs/{grafted.name}", "stranger.libs/libneeding.so")
+    (info / "RECORD").write_text("".join(f"{name},,\n" for name in names))
+    assert run(site, "compile").returncode == 1

@@ -284,7 +284,9 @@ def test_a_stream_of_the_back_end_is_taken(kernels: KernelSet, backend: str) -> 
     with kernel.memory(4) as memory:
         kernel.launch(1, 1, *saxpy_arguments(backend, memory), stream=stream)
         memory.write(bytes(4), stream=stream)
-        memory.read(bytearray(4), stream=stream)
+        result = bytearray(b"full")
+        memory.read(result, stream=stream)
+    assert result == bytes(4)
 
 
 def test_what_does_not_fit_the_device_is_an_error_with_a_status_and_advice(

@@ -248,7 +248,8 @@ def test_a_folder_of_another_user_is_not_trusted(folder: Path, monkeypatch: pyte
     folder.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
-        cache_in(folder).obtain(key(), lambda: b"cubin")
+        assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
+    assert not list(folder.iterdir())
 
 
 def test_a_warning_made_an_error_does_not_reach_the_caller(folder: Path) -> None:
