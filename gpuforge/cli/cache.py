@@ -160,8 +160,9 @@ def prune(
     """Remove the least recently used entries.
 
     Entries are the outputs of finished actions, and damaged ones that were set aside. Those that a running build uses
-    stay; with --shared, so do those that any machine used in the last two hours. --older also removes old logs. The
-    compiler caches have limits of their own; with --shared they are pruned, too.
+    stay; with --shared, so do those that any machine used in the last two hours. --older also removes old logs, and
+    what `build --inplace` built then: give that command again where it is still in use. The compiler caches have
+    limits of their own; with --shared they are pruned, too.
     """
     if older is None and size is None:
         raise UsageError.of(
@@ -182,8 +183,9 @@ def prune(
     chosen = upkeep.to_prune(entries, unused_since=since, most=size, in_use=taken)
     # A build may use the entry now.
     removed = [each for each in chosen if dry_run or upkeep.discard(store, each)]
-    logs = (cache / "logs").glob("*.log") if since is not None else ()
-    others = [*upkeep.aside(store), *(path for path in logs if path.lstat().st_mtime < (since or 0))]
+    beside = [*cache.glob("logs/*.log"), *cache.glob(f"{folders.INPLACE}/*/*")] if since is not None else []
+    last = min(since or 0, since_then)
+    others = [*upkeep.aside(store), *(path for path in beside if path.lstat().st_mtime < last)]
     freed = _size(removed) + sum(upkeep.disk_size(path) for path in others)
     if not dry_run:
         for path in others:
@@ -194,7 +196,8 @@ def prune(
         numbers = {"others_removed": len(others), "in_use": len(taken), "bytes": freed, "bytes_left": left}
         print_json(cache, dry_run=dry_run, removed=[entry_data(each) for each in removed], **numbers)
     else:
-        also = count(len(others), "log or damaged entry", "logs and damaged entries") if others else ""
+        what = "log, folder of --inplace or damaged entry", "logs, folders of --inplace and damaged entries"
+        also = count(len(others), *what) if others else ""
         _show_pruned(removed, also, freed=freed, left=left, dry_run=dry_run)
     if taken:
         say(f"note: kept {count(len(taken), 'entry', 'entries')} in use by running builds")

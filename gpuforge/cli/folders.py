@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpuforge.cluster.shared_store import SharedStore
     from gpuforge.execute.store import FolderStore
 
+INPLACE = "inplace"  # in the cache folder: what `build --inplace` built, for each manifest and cell
+
 
 def check(dist: Path, cache: Path, environ: Mapping[str, str]) -> None:
     """Raise MissingError for all unusable folders, each with its option or variable."""

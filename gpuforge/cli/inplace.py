@@ -12,6 +12,7 @@ from gpuforge import digest, tree
 from gpuforge.actions import compiler_cache, venv
 from gpuforge.actions.cell_actions import Plan
 from gpuforge.actions.host_build import HostBuild, build
+from gpuforge.cli import folders
 from gpuforge.cli.planning import Planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import ActionError, UsageError
@@ -76,7 +77,7 @@ def install(
     """
     (cell,), host = made.plan.cells, _host(made.plan)
     name = digest.of_data([str(made.file.path)])[:8]
-    work = settings.cache / "inplace" / f"{made.file.manifest.package.name}-{name}" / cell.id
+    work = settings.cache / folders.INPLACE / f"{made.file.manifest.package.name}-{name}" / cell.id
     links = (*host.laid, *host.staged)
     for each in ("bin", "files-read", "cuda", "nvcc", "overlay", "out", *links):
         tree.remove(work / each)

@@ -58,6 +58,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, days in (("old.log", 40), ("new.log", 1)):
         (tmp_path / "cache/logs" / name).write_text("text")
         os.utime(tmp_path / "cache/logs" / name, (time.time() - days * DAY,) * 2)
+    for name, days in (("old", 40), ("new", 1)):
+        built = tmp_path / "cache/inplace/demo-0a1b2c3d" / name
+        (built / "build").mkdir(parents=True)
+        os.utime(built, (time.time() - days * DAY,) * 2)
     return tmp_path / "cache"
 
 
@@ -155,7 +159,8 @@ def test_prune_removes_what_is_old_and_then_what_was_used_longest_ago(
 ) -> None:
     assert run(capsys, "prune", "--older", "30d", "--dry-run")[1] == (
         "    5.0 kB  cu13.0/toolkit\n"
-        "would remove 1 entry and 1 log or damaged entry, 5.0 kB; 320 B of finished actions stay\n"
+        "would remove 1 entry and 2 logs, folders of --inplace and damaged entries, 5.0 kB; 320 B of finished actions "
+        "stay\n"
     )
     assert len(of_json(capsys, "ls")["entries"]) == 3
     assert FolderStore(cache / "store").get(TOOLKIT) is not None  # now it is the one that was used last
@@ -169,8 +174,9 @@ def test_prune_removes_what_is_old_and_then_what_was_used_longest_ago(
     age(FolderStore(cache / "store"), TOOLKIT, 31)
     data = of_json(capsys, "prune", "--older", "4w")
     assert [each["action"] for each in data["removed"]] == ["cu13.0/toolkit"]
-    assert (data["others_removed"], data["bytes_left"]) == (1, 0)
+    assert (data["others_removed"], data["bytes_left"]) == (2, 0)
     assert [path.name for path in (cache / "logs").iterdir()] == ["new.log"]
+    assert [path.name for path in cache.glob("inplace/*/*")] == ["new"]
 
 
 def test_what_a_build_has_taken_stays(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
