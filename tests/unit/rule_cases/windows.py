@@ -8,7 +8,13 @@ from pe_samples import dll
 NAME = "demo-1.0-cp312-cp312-win_amd64.whl"
 ABI3 = "demo-1.0-cp312-abi3-win_amd64.whl"
 MODULE = "demo/_ext.cp312-win_amd64.pyd"
-USUAL = ("python312.dll", "KERNEL32.dll", "VCRUNTIME140.dll", "api-ms-win-crt-heap-l1-1-0.dll")
+USUAL = (
+    "python312.dll",
+    "KERNEL32.dll",
+    "WINSPOOL.DRV",
+    "VCRUNTIME140.dll",
+    "api-ms-win-crt-heap-l1-1-0.dll",
+)
 ADDS = b"import os\nos.add_dll_directory(os.path.join(os.path.dirname(__file__), os.pardir, 'demo.libs'))\n"
 HASH = "-0123456789abcdef0123456789abcdef"
 
