@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import date, datetime, time
 from difflib import get_close_matches
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import Tag, TypeAdapter, ValidationError
+from pydantic import Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpuforge.manifest.model import Manifest
@@ -28,10 +26,6 @@ _EXPECTED = {
 _MOST = 100
 _PACKAGE_HINT = 'write, for example, [package] with name = "example" and python = ["3.12"]'
 _TOOLKITS = {"11": "11.8", "12": "12.4"}  # an example of each major
-_ROLE_OF = {"files": "host-only", "toolchains": "user-compiled"}
-# Characters with a meaning to shells only. Braces are placeholders of the manifest.
-_SHELL = re.compile(r"[|&;<>$`*?]|^\s*\w+=")
-_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -101,14 +95,7 @@ def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
         return _not_a_choice(path, detail["input"], str(context["expected"]), data)
     if kind == "too_short":
         return Problem(path, f"{_subject(path, data)} must not be empty", _example(location))
-    in_array = isinstance(path[-1], int)
-    # `before = ["make", "all"]`: each word would be a command of its own
-    if kind == "tuple_type" and in_array:
-        meant = reading(_value_at(path[:-1], data), location[:-1])
-        if meant is not None:
-            what = f"{_subject(path[:-1], data)} must be an array of commands, each an array of words"
-            return Problem(path[:-1], what, f"write {path[-2]} = {toml(meant)}")
-    who = f"{'an item of ' if in_array else ''}{_subject(path, data)}"
+    who = f"{'an item of ' if isinstance(path[-1], int) else ''}{_subject(path, data)}"
     if kind not in _EXPECTED:
         return Problem(path, f"{who}: {detail['msg']}")
     return _wrong_type(path, detail["input"], _EXPECTED[kind], who, location)
@@ -117,18 +104,7 @@ def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
 def _missing(location: Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
     if path == ("package",):
         return Problem((), "the manifest has no table [package]", _PACKAGE_HINT)
-    hint = _example_beside(path, _value_at(path[:-1], data)) or _example(location)
-    return Problem(path[:-1], f"{_subject(path[:-1], data)} has no `{path[-1]}`", hint)
-
-
-def _example_beside(path: KeyPath, table: Mapping[str, Any]) -> str:
-    """Return an example for a missing key that fits the keys beside it; "" if any example fits."""
-    if path[0] == "cuda" and path[-1] == "toolkit":
-        return f"write, for example, toolkit = {quote(_TOOLKITS.get(str(path[1]), f'{path[1]}.0'))}"
-    if path[-1] == "role":
-        role = next((role for key, role in _ROLE_OF.items() if key in table), "fallback")
-        return f"write, for example, role = {quote(role)}"
-    return ""
+    return Problem(path[:-1], f"{_subject(path[:-1], data)} has no `{path[-1]}`", _example(location))
 
 
 def _unknown_key(location: Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
@@ -158,8 +134,6 @@ def _unknown_key(location: Location, path: KeyPath, data: Mapping[str, Any]) -> 
 
 def _wrong_form(path: KeyPath, context: Mapping[str, Any], data: Mapping[str, Any]) -> Problem:
     message, hint = str(context["message"]), str(context["hint"])
-    if path[0] == "cuda" and path[-1] == "toolkit":
-        hint = _example_beside(path, {})
     if path[-1] == "[key]":  # the name of an entry is wrong, not its value
         return Problem(path[:-1], f"{_subject(path[:-2], data)}: {message}", hint, at_key=True)
     path = (*path, *context["at"])
@@ -178,19 +152,10 @@ def _not_a_choice(path: KeyPath, found: object, expected: str, data: Mapping[str
     return Problem(path, message, f"did you mean {quote(near[0])}?" if near else "choose one of them")
 
 
-def _value_at(path: KeyPath, data: Mapping[str, Any]) -> Any:
-    value: Any = data
-    for part in path:
-        value = value[part]
-    return value
-
-
 def _wrong_type(path: KeyPath, found: object, expected: str, who: str, location: Location) -> Problem:
     message = f"{who} must be {expected}, not {_toml_type(found)}"
-    meant = reading(found, location)
-    if meant is not None:
-        key = "" if isinstance(path[-1], int) else f"{toml_key(str(path[-1]))} = "
-        return Problem(path, message, f"write {key}{toml(meant)}")
+    if expected == "a string" and not isinstance(found, Mapping | list):
+        return Problem(path, message, "put it in quotes")
     name = ".".join(toml_key(part) for part in path if isinstance(part, str))
     header = f"write [[{name}]] instead of [{name}]" if isinstance(found, Mapping) else ""
     if expected == "a table":
@@ -216,6 +181,8 @@ def _example(location: Location) -> str:
     keys = location
     while keys and (isinstance(keys[-1], int) or str(keys[-1]).startswith("<")):
         keys = keys[:-1]
+    if keys[-1:] == ("toolkit",):
+        return f"write, for example, toolkit = {quote(_TOOLKITS.get(str(keys[-2]), f'{keys[-2]}.0'))}"
     model: Any = required(_annotation(keys[:-1])) if keys else None
     field = keys_of(model).get(str(keys[-1])) if is_table(model) else None
     if not (field and field.examples):
@@ -243,46 +210,3 @@ def _step(annotation: Any, part: str | int) -> Any:
     if get_origin(annotation) is tuple:
         return arguments[0]
     return arguments[1] if len(arguments) == 2 else None
-
-
-def reading(found: object, location: Location) -> object | None:
-    """Return the value that `found` probably means for the key at `location`; None if no reading fits."""
-    annotation = _annotation(location)
-    if annotation is None:
-        return None
-    accepted: TypeAdapter[Any] = TypeAdapter(annotation)
-    for candidate in _readings(found, words=_is_command(annotation)):
-        with suppress(ValidationError):
-            accepted.validate_python(candidate)
-            return candidate
-    return None
-
-
-def _is_command(annotation: Any) -> bool:
-    """Return whether a type is the words of a command line, or of several: arrays of unrestricted text."""
-    array = required(annotation)
-    item = get_args(array)[0] if get_origin(array) is tuple else None
-    return item is not None and (item is str or _is_command(item))
-
-
-def _readings(found: object, *, words: bool) -> Iterator[object]:
-    """Yield possible readings, the likeliest first; with `words`, text is a command line."""
-    if isinstance(found, int | float):
-        text = number_text(found)
-        # a version, a compute capability with its dot, a toolkit without its minor, a range, a size
-        for meant in (text, text.replace(".", ""), f"{text}.0", f"=={text}.*", f"{text} MB"):
-            yield from (meant, [meant])
-    elif isinstance(found, str):
-        if found in _TRUTH:
-            yield _TRUTH[found]
-        if not found.strip():
-            return
-        if words:
-            with suppress(ValueError):  # an open quote
-                argv = ["sh", "-c", found] if _SHELL.search(found) else shlex.split(found)
-                yield from (argv, [argv])
-        yield from ([found], [part.strip() for part in found.split(",")], found.split())
-    elif isinstance(found, list) and all(isinstance(item, str) for item in found):
-        yield [found]  # one command, where an array of commands is wanted
-        if len(found) == 1:
-            yield found[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,7 +15,6 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 from gpuforge.manifest.problem import quote
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.requirements import Release, requirement_by_name
-from gpuforge.runtime.arch import Arch
 from gpuforge.toolchain_names import GROUP, OWN
 
 
@@ -38,22 +36,13 @@ class Form(NamedTuple):
     hint: str
     pattern: str = r"\S"
     parse: Callable[[str], object] | None = None
-    # returns the value of a text of another form, or raises ValueError
-    meant: Callable[[str], str] | None = None
 
     def validate(self, text: str) -> str:
         """Return `text` unchanged; raises PydanticCustomError when it does not have this form."""
         if not re.search(self.pattern, text) or text.endswith("\n") or not self._parses(text):
             message = f"{quote(text)} is not {self.what}" if text.strip() else "must not be empty"
-            raise wrong(message, self._hint(text))
+            raise wrong(message, self.hint)
         return text
-
-    def _hint(self, text: str) -> str:
-        if self.meant:
-            with suppress(ValueError):
-                if re.search(self.pattern, meant := self.meant(text)):
-                    return f"write {quote(meant)}"
-        return self.hint
 
     def _parses(self, text: str) -> bool:
         if self.parse is None:
@@ -296,7 +285,6 @@ Architecture = Annotated[
         "a compute capability",
         'digits without a dot, e.g. "80", "90a" (this architecture only), "100f" (its family) or "90+ptx"; or "common"',
         r"^(common|[1-9][0-9]{1,2}(a|f?(\+ptx)?))$",
-        meant=lambda text: Arch.parse(text).number,
     ),
 ]
 VirtualArchitecture = Annotated[
@@ -305,7 +293,6 @@ VirtualArchitecture = Annotated[
         "a compute capability whose PTX newer GPUs run",
         'digits without a dot, e.g. "90"; "90a" is for this architecture only',
         r"^[1-9][0-9]{1,2}f?$",
-        meant=lambda text: Arch.parse(text).number,
     ),
 ]
 Library = Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 import tomli
 
 from gpuforge import datafile
-from gpuforge.manifest.problem import WrittenFloat, toml_key
+from gpuforge.manifest.problem import toml_key
 
 _LINE = "a line is `key = value`, `[table]` or a comment that starts with #"
 _ONCE = "each key or table may appear once; merge the two"
@@ -49,7 +49,7 @@ def parse(text: str) -> Mapping[str, Any]:
         position = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
         raise TomlError(f"a key has more than {datafile.MOST_PARTS} parts", "use fewer dots", position)
     try:
-        return tomli.loads(text, parse_float=WrittenFloat)
+        return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         message, hint = _in_words(error.msg)
         line = text.split("\n")[error.lineno - 1]
