@@ -28,10 +28,10 @@ def shown_lines(text: str) -> str:
     return _STEERING_LINES.sub(_escaped, text)
 
 
-def shortened(items: Sequence[object], most: int = 3, separator: str = ", ") -> str:
+def shortened(items: Sequence[object], most: int = 3) -> str:
     """Return the first items, and how many more there are: "a, b, c and 9 more"."""
     more = f" and {len(items) - most:,} more" if len(items) > most else ""
-    return separator.join(map(str, items[:most])) + more
+    return ", ".join(map(str, items[:most])) + more
 
 
 def _escaped(found: re.Match[str]) -> str:

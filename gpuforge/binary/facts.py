@@ -209,16 +209,15 @@ class ElfObject(NamedTuple):
         """
         name = MACHINES.get(self.machine, "")
         order = ">" if name in _BIG_ENDIAN else "<"
-        differences = [
-            *(["32 bits"] if self.bits == 32 and name not in _OF_32_BITS else []),
-            *(["big-endian" if self.order == ">" else "little-endian"] if self.order != order else []),
-            *([f"OS ABI {self.os_abi}"] if self.os_abi not in _ABI_VERSIONS else []),
-            *(
-                [f"ABI version {self.abi_version}"]
-                if self.os_abi in _ABI_VERSIONS and not self.has_known_abi
-                else []
-            ),
-        ]
+        differences = []
+        if self.bits == 32 and name not in _OF_32_BITS:
+            differences.append("32 bits")
+        if self.order != order:
+            differences.append("big-endian" if self.order == ">" else "little-endian")
+        if self.os_abi not in _ABI_VERSIONS:
+            differences.append(f"OS ABI {self.os_abi}")
+        elif not self.has_known_abi:
+            differences.append(f"ABI version {self.abi_version}")
         return f"{name} ({', '.join(differences)})" if name and differences else name
 
     @property

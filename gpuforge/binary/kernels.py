@@ -86,7 +86,8 @@ def _size(declaration: bytes) -> int:
             f"the PTX declares a parameter as {declaration.decode(errors='replace').strip()!r}"
         )
     kind, bits, pair, count = match.groups()
-    element = int(bits) // 8 * (2 if pair else 1) if bits else 1 if kind == b"pred" else 8
+    unsized = 1 if kind == b"pred" else 8
+    element = int(bits) // 8 * (2 if pair else 1) if bits else unsized
     return element * int(count or 1)
 
 

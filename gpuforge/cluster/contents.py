@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -45,9 +45,7 @@ def pack(folder: Path, files: Iterable[StoredFile], target: Path) -> Content:
     return Content(uuid4().hex, target.stat().st_size, digest.of_file(target))
 
 
-def unpack(
-    content: Path, folder: Path, files: Iterable[tuple[StoredFile, int]], stop: Callable[[], bool] = bool
-) -> None:
+def unpack(content: Path, folder: Path, files: Iterable[tuple[StoredFile, int]]) -> None:
     """Make files below `folder`, which has only folders, from the bytes that `pack` wrote.
 
     Raises ValueError if the bytes are not those of the record; never writes more bytes than the record has.
@@ -61,8 +59,6 @@ def unpack(
                     _copy(stream, target, file)
                 place.chmod(0o755 if file.executable else 0o644)
                 os.utime(place, (time, time))
-                if stop():
-                    raise InterruptedError
             if stream.read(1):
                 msg = "its content has more bytes than its record says"
                 raise ValueError(msg)

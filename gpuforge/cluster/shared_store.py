@@ -151,15 +151,9 @@ class SharedStore:
         return self.local.get(key)
 
     def _unpack(self, key: str, record: SharedEntry, out: Path, *, links_out: bool) -> None:
-        """Fetch and check all contents of an entry; raises ValueError if they are not those of its record."""
         with self.local.scratch() as parts:
-            for folder in record.folders:
-                (out / folder).mkdir(parents=True)
-            for output, content in record.contents.items():
-                fetch_content(self.objects, key, content, parts / content.token)
-                contents.unpack(parts / content.token, out, record.files(output))
-                (parts / content.token).unlink()
-            contents.link(out, record.entry, links_out=links_out)
+            unpack(self.objects, key, record, parts, out)
+        contents.link(out, record.entry, links_out=links_out)
 
     def _unpacked(self, key: str, record: SharedEntry, *, links_out: bool) -> Stored:
         """Fetch an entry, check it and keep it; raises ValueError if it is not that of its record."""
@@ -239,14 +233,20 @@ class SharedStore:
             stream.write(f"{self._id} {key}\n")
 
 
-def fetch_content(objects: Objects, key: str, content: Content, place: Path) -> None:
-    """Download the bytes of an output; raises ValueError when they are gone, or are not those that were stored."""
-    if not objects.download(content_name(key, content.token), place, content.size):
-        msg = "a content is gone, or is not a file of its size"
-        raise ValueError(msg)
-    if digest.of_file(place) != content.sha256:
-        msg = "a content is not what was stored"
-        raise ValueError(msg)
+def unpack(objects: Objects, key: str, record: SharedEntry, parts: Path, out: Path) -> None:
+    """Fetch and unpack an entry, packed parts into `parts`; raises ValueError if they are not those of its record."""
+    for folder in record.folders:
+        (out / folder).mkdir(parents=True)
+    for output, content in record.contents.items():
+        packed = parts / content.token
+        if not objects.download(content_name(key, content.token), packed, content.size):
+            msg = "a content is gone, or is not a file of its size"
+            raise ValueError(msg)
+        if digest.of_file(packed) != content.sha256:
+            msg = "a content is not what was stored"
+            raise ValueError(msg)
+        contents.unpack(packed, out, record.files(output))
+        packed.unlink()
 
 
 def _reason(error: ValueError) -> str:

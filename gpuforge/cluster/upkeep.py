@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuforge.cluster import contents
 from gpuforge.cluster.leases import now, oldest
 from gpuforge.cluster.objects import ListedObject, Objects
 from gpuforge.cluster.record import (
@@ -21,7 +20,7 @@ from gpuforge.cluster.record import (
     record_name,
     used_name,
 )
-from gpuforge.cluster.shared_store import USED, fetch_content
+from gpuforge.cluster.shared_store import USED, unpack
 from gpuforge.execute.entry import StoreEntry
 from gpuforge.execute.upkeep import ListedEntry
 from gpuforge.toolchains.sccache import COMPILED
@@ -122,11 +121,7 @@ def _wrong(objects: Objects, each: EntryObjects) -> str:
         record = from_bytes(each.listed.key, each.data)
         if isinstance(record, SharedEntry):
             with tempfile.TemporaryDirectory(prefix="gpuforge-") as folder:
-                for output, content in record.contents.items():
-                    packed = Path(folder, content.token)
-                    fetch_content(objects, each.listed.key, content, packed)
-                    contents.unpack(packed, Path(folder, "out"), record.files(output))
-                    packed.unlink()
+                unpack(objects, each.listed.key, record, Path(folder), Path(folder, "out"))
     except ValueError as error:
         return str(error)
     return ""

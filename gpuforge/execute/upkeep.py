@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -104,13 +104,8 @@ class DamagedEntry(NamedTuple):
     aside: Path | None
 
 
-def verify(
-    store: FolderStore, found: Sequence[ListedEntry], tell: Callable[[ListedEntry], None] = lambda _: None
-) -> list[DamagedEntry]:
-    """Read every byte of entries, and move damaged ones aside; `tell` is called after each.
-
-    KeyboardInterrupt ends it at once.
-    """
+def verify(store: FolderStore, found: Sequence[ListedEntry]) -> list[DamagedEntry]:
+    """Read every byte of entries, and move damaged ones aside; KeyboardInterrupt ends it at once."""
     stop = threading.Event()
 
     def look(each: ListedEntry) -> tuple[ListedEntry, str]:
@@ -122,7 +117,6 @@ def verify(
             for each, why in pool.map(look, found):
                 if why:
                     damaged.append(DamagedEntry(each, why, _taken_away(store, each, stop)))
-                tell(each)
         except BaseException:
             stop.set()
             raise

@@ -12,6 +12,7 @@ from gpuforge import datafile
 from gpuforge.manifest.problem import toml_key
 
 _LINE = "a line is `key = value`, `[table]` or a comment that starts with #"
+_TWICE = "a key is defined twice"
 _ONCE = "each key or table may appear once; merge the two"
 # tomli's message (a pattern), our message, and the hint.
 _WORDS = (
@@ -26,7 +27,7 @@ _WORDS = (
     (r"(Unterminated string|Illegal character '\\[nr]')", "a string is not closed", 'a `"` is missing before this'),
     (r"Illegal character (.*)", r"the character \1 is not allowed here", r"write it as an escape, e.g. \u0000"),
     (r"Unescaped '\\+' in a string", "a `\\\\` in a string starts an escape", r'write \\, or use single quotes'),
-    (r"Cannot overwrite a value", "a key is defined twice", _ONCE),
+    (r"Cannot overwrite a value", _TWICE, _ONCE),
     (r"Duplicate inline table key '(.*)'", r"the key `\1` is defined twice", _ONCE),
     (r"Invalid date or datetime", "no such date or time", "put it in quotes to make it a string"),
 )  # fmt: skip
@@ -52,14 +53,14 @@ def parse(text: str) -> Mapping[str, Any]:
         return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         message, hint = _in_words(error.msg)
-        line = text.split("\n")[error.lineno - 1]
         position = (error.lineno, error.colno)
-        if (
-            given := re.match(r"(\s*)([^\s=\[#][^=]*?)\s*=", line)
-            if message == "a key is defined twice"
-            else None
-        ):
-            message, position = f"the key `{given[2]}` is defined twice", (error.lineno, len(given[1]) + 1)
+        if message == _TWICE:  # tomli names the place behind the value
+            line = text.split("\n")[error.lineno - 1]
+            if given := re.match(r"(\s*)([^\s=\[#][^=]*?)\s*=", line):
+                message, position = (
+                    f"the key `{given[2]}` is defined twice",
+                    (error.lineno, len(given[1]) + 1),
+                )
         raise TomlError(f"not valid TOML: {message}", hint, position) from None
     except RecursionError:
         raise TomlError("values are nested too deeply", "use fewer levels", None) from None

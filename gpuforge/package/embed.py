@@ -52,10 +52,9 @@ def kernel_sets(
         )
     check_cpu_functions(packed)
     contents = contents_of(tree, packed, apart, c_header=c_header)
-    for source, base in [
-        *((file, FOLDER) for file in runtime_files(contents)),
-        *((f, p) for p in packed for f in unpacked.files(p)),
-    ]:
+    files = [(file, FOLDER) for file in runtime_files(contents)]
+    files += [(file, folder) for folder in packed for file in unpacked.files(folder)]
+    for source, base in files:
         target = home / source.relative_to(base)
         if target.exists():
             raise ActionError.of(
