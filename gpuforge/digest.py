@@ -13,6 +13,8 @@ from typing import Any
 
 from gpuforge import tree
 
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
 
 def of_bytes(data: bytes) -> str:
     """Return the sha256 of `data` as 64 hexadecimal digits."""
@@ -55,8 +57,7 @@ class Contents:
 
 def of_data(value: Any) -> str:
     """Return the sha256 of plain data (what JSON can say), independent of the order of mapping keys."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return of_bytes(text.encode(errors="surrogateescape"))  # names of files may be any bytes
+    return of_bytes(_JSON.encode(value).encode(errors="surrogateescape"))  # names of files may be any bytes
 
 
 def of_files(root: Path, members: Iterable[Path], contents: Contents | None = None) -> str:

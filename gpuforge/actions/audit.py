@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
@@ -114,21 +114,24 @@ def resolve(
     )
 
 
-def _with_archs(
-    expectation: Mapping[str, Any], cubin: Callable[[Any], Any], ptx: Callable[[Any], Any]
-) -> Any:
-    """Return the fields of an expectation, with its architectures converted."""
-    wheels = expectation["kernels_wheels"].items()
+def _parsed(expectation: Mapping[str, Any]) -> Any:
+    """Return the fields of an expectation with its architectures, which `_written` wrote."""
     return {
         **expectation,
-        "cubins": [cubin(arch) for arch in expectation["cubins"]],
-        "ptx": [ptx(arch) for arch in expectation["ptx"]],
-        "kernels_wheels": {name: _with_archs(each, cubin, ptx) for name, each in wheels},
+        **{key: [Arch.parse(arch) for arch in expectation[key]] for key in ("cubins", "ptx")},
+        "kernels_wheels": {name: _parsed(each) for name, each in expectation["kernels_wheels"].items()},
     }
 
 
-def _parsed(expectation: Mapping[str, Any]) -> Any:
-    return _with_archs(expectation, Arch.parse, Arch.parse)
+def _written(expectation: Expectation, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain fields of an expectation, in which machine code is "sm_90" and PTX "compute_90"."""
+    wheels = expectation.kernels_wheels.items()
+    return {
+        **plain,
+        "cubins": [arch.sm for arch in expectation.cubins],
+        "ptx": [arch.compute for arch in expectation.ptx],
+        "kernels_wheels": {name: _written(each, plain["kernels_wheels"][name]) for name, each in wheels},
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +146,9 @@ class AuditWheel(Step[P]):
     expectation: Annotated[Expectation, BeforeValidator(_parsed)]
 
     def plain(self) -> dict[str, Any]:
-        """Return its fields as plain data, in which machine code is "sm_90" and PTX "compute_90"."""
-        written = _with_archs(asdict(self.expectation), lambda arch: arch.sm, lambda arch: arch.compute)
-        return {**super().plain(), "expectation": written}
+        """Return its fields as plain data, with readable architectures."""
+        plain = super().plain()
+        return {**plain, "expectation": _written(self.expectation, plain["expectation"])}
 
     def run(self: AuditWheel[Path], at: Workdir) -> None:
         """Write the report as JSON, the text to the log.

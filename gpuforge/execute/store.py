@@ -126,6 +126,7 @@ class FolderStore:
     def _look(self, key: str) -> Stored | str:
         place = self.place(key)
         try:
+            place.lstat()  # of a new plan nothing is there
             if other := alias_of(place):
                 place = self.place(other)
             entry = self._record(place)
@@ -184,7 +185,7 @@ class FolderStore:
 
     def place(self, key: str) -> Path:
         """Return where the entry of a key lies, or its alias."""
-        return self.root / key[:2] / key
+        return self.root.joinpath(key[:2], key)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:

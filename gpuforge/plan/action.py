@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from gpuforge import tree
@@ -92,7 +93,8 @@ class Laid:
 
 Handle: TypeAlias = FileInput | ImageInput | ActionInput | Staged | Laid
 P = TypeVar("P")  # what a step has for a file or folder: a `Handle`, or a `Path`
-_HANDLES = get_args(Handle)
+_HANDLES = frozenset(get_args(Handle))
+_LEAVES = frozenset({str, int, bool, float, NoneType})  # types of most values
 
 
 class Workdir(NamedTuple):
@@ -133,7 +135,7 @@ class Step(Generic[P]):
 
     def plain(self) -> dict[str, Any]:
         """Return its fields as plain data, for JSON."""
-        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        return {name: _plain(getattr(self, name)) for name in _fields(type(self))}
 
     def text(self) -> str:
         """Return its fields as JSON: the same text for equal steps."""
@@ -155,42 +157,53 @@ def handles(step: Step[Handle]) -> dict[str, Handle]:
         found[name] = handle
         return handle
 
-    for each in fields(step):
-        _replaced(getattr(step, each.name), each.name, keep)
+    for name in _fields(type(step)):
+        _replaced(getattr(step, name), name, keep)
     return found
 
 
 def located(step: Step[Handle], path: Callable[[str, Handle], Path]) -> Step[Path]:
     """Return a step for its run, with the path of each handle, which `path` returns for the name of the input."""
-    values = {each.name: _replaced(getattr(step, each.name), each.name, path) for each in fields(step)}
+    values = {name: _replaced(getattr(step, name), name, path) for name in _fields(type(step))}
     return type(step)(**values)  # type: ignore[return-value]  # of the same class
 
 
+def _names_of_fields(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields; empty for another type."""
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+
+
+_fields: Callable[[type[Any]], tuple[str, ...]] = cache(_names_of_fields)
+
+
 def _replaced(value: Any, name: str, change: Callable[[str, Handle], Any]) -> Any:
-    if isinstance(value, str):  # most values are
+    kind = type(value)
+    if kind in _LEAVES:
         return value
-    if isinstance(value, _HANDLES):
+    if kind in _HANDLES:
         return change(name, value)
-    if type(value) is tuple:
-        return tuple(_replaced(each, f"{name}{number}", change) for number, each in enumerate(value))
+    if kind is tuple:
+        return tuple([_replaced(each, f"{name}{number}", change) for number, each in enumerate(value)])
+    if own := _fields(kind):
+        return kind(**{key: _replaced(getattr(value, key), name, change) for key in own})
     if isinstance(value, Mapping):
         return {key: _replaced(each, f"{name}-{key}", change) for key, each in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        own = {each.name: getattr(value, each.name) for each in fields(value)}
-        return type(value)(**{key: _replaced(each, name, change) for key, each in own.items()})
     return value
 
 
 def _plain(value: Any) -> Any:
     """Return data for JSON: how an input is laid, not what it is, as each has a digest of its own."""
-    if isinstance(value, _HANDLES):
-        return type(value).__name__ if isinstance(value, Staged | Laid) else "input"
+    kind = type(value)
+    if kind in _LEAVES:
+        return value
+    if kind in _HANDLES:
+        return kind.__name__ if kind in {Staged, Laid} else "input"
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
+    if own := _fields(kind):
+        return {name: _plain(getattr(value, name)) for name in own}
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     return str(value) if isinstance(value, Path) else value
 
 

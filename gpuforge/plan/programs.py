@@ -38,6 +38,7 @@ _FILE = re.compile(r"\"([\w.-]+\.(?:toml|json|sh|py|c|h))\"")
 IN_IMAGE = PurePosixPath(
     "/opt/gpuforge"
 )  # where a container finds gpuforge: an environment of an image's Python
+_IMAGES_PYTHON, _PYTHON = IN_IMAGE / "bin" / "python", Path(sys.executable)
 
 
 def of_step(step: Step[Handle], python: Interpreter | None) -> FileInput | ImageInput:
@@ -45,19 +46,20 @@ def of_step(step: Step[Handle], python: Interpreter | None) -> FileInput | Image
 
     It is this process's interpreter or, in a container, one of its image (`python`).
     """
-    versions = [f"{name} {_version(name)}" for name in step.packages]
+    versions = tuple(f"{name} {_version(name)}" for name in step.packages)
     if step.writes_wheel:
         here = (platform.python_version(), zlib.ZLIB_RUNTIME_VERSION)
-        versions.append("Python {} zlib {}".format(*((python.version, python.zlib) if python else here)))
-    identity = f"gpuforge {digest.of_data([_code(step.__module__, step.copied, step.code()), versions])}"
-    if python:
-        return ImageInput(IN_IMAGE / "bin" / "python", identity)
-    return FileInput(Path(sys.executable), identity, program="gpuforge")
+        versions += ("Python {} zlib {}".format(*((python.version, python.zlib) if python else here)),)
+    identity = _identity(step.__module__, step.copied, step.code(), versions)
+    return (
+        ImageInput(_IMAGES_PYTHON, identity) if python else FileInput(_PYTHON, identity, program="gpuforge")
+    )
 
 
 @cache
-def _code(module: str, copied: tuple[str, ...], more: tuple[str, ...]) -> str:
-    return digest.of_data([[file, _digest(file)] for file in files_of(module, copied, more)])
+def _identity(module: str, copied: tuple[str, ...], more: tuple[str, ...], versions: tuple[str, ...]) -> str:
+    code = digest.of_data([[file, _digest(file)] for file in files_of(module, copied, more)])
+    return f"gpuforge {digest.of_data([code, versions])}"
 
 
 @cache
