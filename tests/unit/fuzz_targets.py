@@ -38,22 +38,8 @@ from gpuforge.binary.window import Budget, Window
 from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive
 
-_NUMBERS = (
-    0,
-    1,
-    2,
-    0x3F,
-    0x40,
-    0x7F,
-    0xFF,
-    0xFFF,
-    0xFFFF,
-    1 << 20,
-    1 << 31,
-    (1 << 32) - 1,
-    1 << 63,
-    (1 << 64) - 1,
-)
+_LIMITS = ((20, 0), (31, 0), (32, 1), (63, 0), (64, 1))
+_NUMBERS = (0, 1, 2, 0x3F, 0x40, 0x7F, 0xFF, 0xFFF, 0xFFFF, *((1 << bits) - down for bits, down in _LIMITS))
 _INDEX = "demo/_gpuforge/kernels/k/index.json"
 _ODD: tuple[object, ...] = (None, 1, -1, 1.5, True, "", "\ud800", [], {}, [[]], [{}], {"a": []}, "9" * 5000)
 

@@ -120,17 +120,6 @@ def test_the_tree_and_the_gpus(width: int) -> None:
     hold(f"everything-{width}.txt", found)
 
 
-@pytest.mark.parametrize("width", [20, 40, 80])
-def test_no_name_is_broken(width: int) -> None:
-    report = sample()
-    found = text.render(report, width=width, verbose=True, show_tree=True, show_gpus=True)
-    for each in report.wheels:
-        assert each.facts.name in found
-        for needed in (o.needed for o in each.facts.objects):
-            assert all(name in found for name in needed)
-        assert all(file in found for finding in each.findings for file in finding.files if "\x1b" not in file)
-
-
 def test_every_subject_is_listed_with_verbose() -> None:
     report = sample()
     first, other = report.wheels
@@ -315,13 +304,6 @@ def test_nothing_in_it_becomes_markup() -> None:
     assert set(rows) == {5, 8, 3}  # each row has the columns of its table, also with | in a name
 
 
-def test_errors_are_open_and_the_rest_is_folded() -> None:
-    found = markdown.render(sample())
-    assert found.count("<details open>") == 1
-    assert found.count("<details>") == 4
-    assert found.count("</details>") == 5
-
-
 # Lines of a report: words wrap, names do not break, styles change no text.
 
 
@@ -340,15 +322,6 @@ def test_a_path_wider_than_the_terminal_is_whole_on_a_line_of_its_own() -> None:
     path = f"nvidia/{'a-long-folder/' * 5}libcublasLt-0a1b2c3d.so.12"
     lines = list(Page(30, color=False).lines(Text(f"found in {path}, twice"), indent=4))
     assert lines == ["    found in", f"    {path},", "    twice"]
-
-
-@given(TEXTS, TEXTS, st.integers(min_value=8, max_value=40))
-def test_a_style_changes_no_text(start: list[str], rest: list[str], width: int) -> None:
-    text = Text(" ".join(start), "bold red", f" {' '.join(rest)}")
-    head = Text("  error", "bold red")
-    plain = list(Page(width, color=False).lines(text, indent=9, head=head))
-    styled = list(Page(width, color=True).lines(text, indent=9, head=head))
-    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in styled] == plain
 
 
 def test_a_head_stands_before_the_first_line_alone() -> None:

@@ -9,10 +9,9 @@ import pytest
 from gpuforge.audit.reach import reach
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda import releases
-from gpuforge.cuda.releases import generations
 from gpuforge.cuda.targets import Target, targets
 from gpuforge.runtime import arch as runtime_arch
-from gpuforge.runtime.arch import PTX_ISA, Arch, Version, binary_mismatch, driver_for_binary
+from gpuforge.runtime.arch import PTX_ISA, Arch, Version, driver_for_binary
 from gpuforge.runtime.decide import resolve
 from gpuforge.runtime.driver import Device, Probe
 from gpuforge.runtime.values import Build, Image, Origin
@@ -97,27 +96,6 @@ def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
             if runs != (gpu.way != "none"):
                 wrong.append((arch, gpu.generation.capability, runs, gpu.way))
     assert wrong == []
-
-
-@pytest.mark.parametrize(
-    ("arch", "runs_natively_on"),
-    [
-        ("80", ["8.0", "8.6", "8.9"]),
-        ("87", ["8.7"]),
-        ("72", ["7.2"]),
-        ("75", ["7.5"]),
-        ("90a", ["9.0"]),
-        ("100f", ["10.0", "10.3"]),
-        ("101", ["11.0"]),
-        ("110", ["11.0"]),
-        ("120", ["12.0", "12.1"]),
-    ],
-)
-def test_machine_code_runs_within_its_major_but_not_across_to_jetson(
-    arch: str, runs_natively_on: list[str]
-) -> None:
-    found = [g.capability for g in generations() if not binary_mismatch(Arch.parse(arch), g.number)]
-    assert found == runs_natively_on
 
 
 def test_code_from_before_cuda_11_needs_the_driver_of_its_own_release() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 import tomli
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpuforge.diagnostics import Place
 from gpuforge.manifest.load import load
@@ -18,86 +16,57 @@ from gpuforge.manifest.positions import KeyPath, locate
 
 EXAMPLE = Path(__file__).parents[2] / "gpuforge.toml.example"
 
-KEYS = st.text(st.sampled_from("ab-_ .\"\\'é𓀀\t#=[]{}"), min_size=1, max_size=6)
-BARE = frozenset("ab-_")
-SHAPES = st.recursive(
-    st.just(None),  # a scalar, which gets a number of its own
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
-    max_leaves=12,
-)
+DOCUMENTS = {
+    "keys": """\
+    a = 100000
+    \t"b c" = 100001 # é, = ]
+    'd\\"e' = 100002
+    "\\u00e9𓀀" = 100003
+    f.'g.h' . "i" = 100004
+    f.k.l = {m = 100005, n.o = [100006]}
+    """,
+    "arrays": """\
+    a = [100000, [100001,[ 100002] ] ,]
+    "é" = [ # é, ]
+      100003,  # 1, [
+      { b = 100004, "c" = [ { d.e = 100005 } ] },
+    ]
+    """,
+    "tables": """\
+    top = 100000
+    [a]  # é
+    b = 100001
+    [a."c.d"]
+    e = 100002
+    [ f . g ]
+    h = {}
+    i = [{}, 100003]
+    [f]
+    j = 100004
+    """,
+    "arrays of tables": """\
+    [[a]]
+    b = 100000
+    [[a]]
+    [a.c]
+    d = 100001
+    [[a.e]]
+    f = 100002
+    [[ "a" . 'e' ]]
+    f = {g = 100003}
+    [[a]]
+    e = [[{h = 100004}]]
+    """,
+}
 
 
-class Writer:
-    """Writes a document from shapes, choosing among TOML's styles; each scalar is a number found nowhere else."""
-
-    def __init__(self, draw: Any) -> None:
-        self.draw = draw
-        self.numbers = count(100000)
-        self.leaves: dict[KeyPath, int] = {}
-
-    def key(self, key: str) -> str:
-        styles = ["basic"]
-        if set(key) <= BARE:
-            styles.append("bare")
-        if "'" not in key:
-            styles.append("literal")
-        style = self.draw(st.sampled_from(styles))
-        if style == "bare":
-            return key
-        if style == "literal":
-            return f"'{key}'"
-        basic = json.dumps(key, ensure_ascii=False)
-        return (
-            basic.replace("é", r"\u00e9").replace("𓀀", r"\U00013000") if self.draw(st.booleans()) else basic
-        )
-
-    def inline(self, shape: Any, path: KeyPath) -> str:
-        if isinstance(shape, list):
-            gap = self.draw(st.sampled_from(["", " ", "\n  ", " # é, ]\n"]))
-            items = [f"{gap}{self.inline(item, (*path, index))}{gap}" for index, item in enumerate(shape)]
-            return f"[{','.join(items)}{',' if items and self.draw(st.booleans()) else ''}{gap}]"
-        if isinstance(shape, dict):
-            return "{" + ", ".join(self.pair(key, part, path) for key, part in shape.items()) + "}"
-        self.leaves[path] = next(self.numbers)
-        return str(self.leaves[path])
-
-    def pair(self, key: str, shape: Any, path: KeyPath) -> str:
-        path, written = (*path, key), self.key(key)
-        while isinstance(shape, dict) and len(shape) == 1 and self.draw(st.booleans()):  # a dotted key
-            (key, shape), *_ = shape.items()
-            path, written = (
-                (*path, key),
-                f"{written}{self.draw(st.sampled_from(['.', ' . ']))}{self.key(key)}",
-            )
-        return f"{written} = {self.inline(shape, path)}"
-
-    def line(self, key: str, shape: Any, path: KeyPath) -> str:
-        before, after = self.draw(st.sampled_from([("", ""), ("\t", " "), ("", "  # é, = ]")]))
-        return f"{before}{self.pair(key, shape, path)}{after}"
-
-    def table(self, shape: dict[str, Any], path: KeyPath, header: list[str]) -> list[str]:
-        lines, below = [], []
-        for key, part in shape.items():
-            tables = isinstance(part, list) and part and all(isinstance(item, dict) for item in part)
-            if (isinstance(part, dict) or tables) and self.draw(st.booleans()):
-                below.append((key, part))
-            else:
-                lines.append(self.line(key, part, path))
-        for key, part in below:
-            inner = [*header, self.key(key)]
-            if isinstance(part, dict):
-                lines += [f"[{'.'.join(inner)}]  # é", *self.table(part, (*path, key), inner)]
-            else:
-                for index, item in enumerate(part):
-                    lines += [f"[[ {'.'.join(inner)} ]]", *self.table(item, (*path, key, index), inner)]
-        return lines
-
-
-@st.composite
-def documents(draw: Any) -> tuple[str, dict[KeyPath, int]]:
-    writer = Writer(draw)
-    lines = writer.table(draw(st.dictionaries(KEYS, SHAPES, max_size=4)), (), [])
-    return draw(st.sampled_from(["\n", "\r\n"])).join(lines), writer.leaves
+def leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
+    """Yield each number of a document, which stands there once, with its path."""
+    if isinstance(value, int):
+        yield path, value
+        return
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from leaves(part, (*path, key))
 
 
 def position_in(text: str, offset: int) -> tuple[int, int]:
@@ -105,24 +74,15 @@ def position_in(text: str, offset: int) -> tuple[int, int]:
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
-@given(documents())
-def test_every_value_is_found(document: tuple[str, dict[KeyPath, int]]) -> None:
-    text, leaves = document
-    data: Any = tomli.loads(text)
-    positions = locate(text)
-    for path, number in leaves.items():
-        value = data
-        for part in path:
-            value = value[part]
-        assert value == number
-        assert positions.values[path] == position_in(text, text.index(str(number)))
-
-
-@given(documents())
-def test_keys_stand_before_their_values(document: tuple[str, dict[KeyPath, int]]) -> None:
-    text, leaves = document
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_value_is_found_and_keys_stand_before_their_values(name: str, newline: str) -> None:
+    text = dedent(DOCUMENTS[name]).replace("\n", newline)
     positions, lines = locate(text), text.split("\n")
-    for path in leaves:
+    found = dict(leaves(tomli.loads(text)))
+    assert len(found) > 4
+    for path, number in found.items():
+        assert positions.values[path] == position_in(text, text.index(str(number)))
         if isinstance(key := path[-1], str):
             line, column = positions.keys[path]
             assert (line, column) < positions.values[path]

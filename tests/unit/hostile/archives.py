@@ -57,29 +57,8 @@ class Zip:
     ) -> None:
         """Add a line to the directory."""
         raw = name.encode("utf-8", "surrogatepass")
-        self._directory.append(
-            struct.pack(
-                "<IHHHHHHIIIHHHHHII",
-                0x02014B50,
-                20,
-                20,
-                flags,
-                method,
-                0,
-                0,
-                crc,
-                packed,
-                size,
-                len(raw),
-                0,
-                0,
-                0,
-                0,
-                mode << 16,
-                at,
-            )
-            + raw
-        )
+        start = struct.pack("<IHHHHHHIII", 0x02014B50, 20, 20, flags, method, 0, 0, crc, packed, size)
+        self._directory.append(start + struct.pack("<HHHHHII", len(raw), 0, 0, 0, 0, mode << 16, at) + raw)
 
     def member(self, name: str, data: bytes, *, size: int | None = None, mode: int = 0) -> None:
         """Add a member, of a `size` that may be a lie."""
@@ -95,21 +74,9 @@ class Zip:
         count = min(len(self._directory), 0xFFFF)
         end = b""
         if len(self._directory) > 0xFFFF:
-            at = len(self._body) + len(directory)
-            end += struct.pack(
-                "<IQHHIIQQQQ",
-                0x06064B50,
-                44,
-                45,
-                45,
-                0,
-                0,
-                len(self._directory),
-                len(self._directory),
-                len(directory),
-                len(self._body),
-            )
-            end += struct.pack("<IIQI", 0x07064B50, 0, at, 1)
+            sizes = (len(self._directory), len(self._directory), len(directory), len(self._body))
+            end += struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, *sizes)
+            end += struct.pack("<IIQI", 0x07064B50, 0, len(self._body) + len(directory), 1)
         end += struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, count, count, len(directory), len(self._body), 0)
         path = folder / name
         path.write_bytes(bytes(self._body) + directory + end)

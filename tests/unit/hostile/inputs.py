@@ -219,21 +219,11 @@ def broken_lzma(folder: Path) -> list[Path]:
 def lzma_of_a_large_dictionary(folder: Path) -> list[Path]:
     import lzma
 
-    filters = [
-        {
-            "id": lzma.FILTER_LZMA2,
-            "dict_size": 1 << 30,
-            "mode": lzma.MODE_FAST,
-            "mf": lzma.MF_HC3,
-            "nice_len": 16,
-        }
-    ]
     written = lzma.LZMACompressor(lzma.FORMAT_XZ, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 26}])
     data = (
         written.compress(_header(b"a.whl", b"%011o\0" % (500 << 20)) + b"PK\x03\x04" + bytes(60 << 20))
         + written.flush()
     )
-    assert filters
     return _tar(folder, data, "a-1.0.tar.xz")
 
 

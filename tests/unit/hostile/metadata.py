@@ -124,13 +124,7 @@ def tags_times_tags(folder: Path) -> list[Path]:
 
 @attack
 def tags_in_the_file_name(folder: Path) -> list[Path]:
-    tag = "-".join(
-        [
-            ".".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"),
-            ".".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"),
-            ".".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"),
-        ]
-    )
+    tag = "-".join([".".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")] * 3)
     return _replaced(folder, {}, name=f"demo-1.0-{tag}.whl")
 
 
@@ -176,18 +170,20 @@ def a_kernel_index_of_brackets(folder: Path) -> list[Path]:
     return _json(folder, b"[" * 1_000_000, b'{"a":' * 500_000, b"[" * 990 + b"]" * 990)
 
 
+ODD: list[object] = [None, 1, "x", [], {}, [[]], [{}], {"a": 1}, True, 1.5, ["x"]]
+
+
 @attack
 def a_kernel_index_of_odd_types(folder: Path) -> list[Path]:
-    odd: list[object] = [None, 1, "x", [], {}, [[]], [{}], {"a": 1}, True, 1.5, ["x"]]
     entries: list[dict[str, object]] = []
-    for value in odd:
+    for value in ODD:
         entries += [
             {**MODULE, "file": "x.fatbin", field: value} for field in ("file", "sha256", "images", "name")
         ]
         images = [[{field: value}] for field in ("kind", "arch")]
         entries += [{**MODULE, "file": "x.fatbin", "sha256": SHA, "images": each} for each in images]
     keys = ("modules", "libraries")
-    texts = [json.dumps({**LIBRARIES, key: value}) for key in keys for value in odd]
+    texts = [json.dumps({**LIBRARIES, key: value}) for key in keys for value in ODD]
     texts += [json.dumps({**INDEX, key: [entry]}) for key in keys for entry in entries]
     files = {f"demo/_gpuforge/kernels/k{n}/index.json": text.encode() for n, text in enumerate(texts)}
     files |= {f"demo/_gpuforge/kernels/k{n}/x.fatbin": b"" for n in range(len(texts))}
@@ -199,23 +195,7 @@ SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # of n
 
 @attack
 def recipes_of_odd_types(folder: Path) -> list[Path]:
-    odd: list[object] = [
-        None,
-        1,
-        "x",
-        [],
-        {},
-        [[]],
-        [{}],
-        {"a": 1},
-        True,
-        1.5,
-        ["x"],
-        [{"file": []}],
-        [{"file": "\ud800"}],
-        [{"name": []}],
-        [{"name": {}}],
-    ]
+    odd = [*ODD, [{"file": []}], [{"file": "\ud800"}], [{"name": []}], [{"name": {}}]]
     files = {}
     for n, value in enumerate(odd):
         for key in ("sources", "includes", "toolchains", "fallbacks", "cpu", "abi", "schema"):
@@ -230,9 +210,8 @@ def recipes_of_odd_types(folder: Path) -> list[Path]:
 
 @attack
 def lists_of_kernels_wheels_of_odd_types(folder: Path) -> list[Path]:
-    odd: list[object] = [None, 1, "x", [], {}, [[]], [{}], {"a": 1}, ["x"], "\ud800"]
     paths = []
-    for n, value in enumerate(odd):
+    for n, value in enumerate([*ODD, "\ud800"]):
         sub = folder / str(n)
         sub.mkdir()
         keys = ("schema", "sets", "wheels", "name", "project", "version", "abi", "for", "kernels", "package")
@@ -249,34 +228,15 @@ def lists_of_kernels_wheels_of_odd_types(folder: Path) -> list[Path]:
 
 @attack
 def a_kernel_index_of_surrogates(folder: Path) -> list[Path]:
-    text = json.dumps(
-        {
-            "schema": 1,
-            "modules": [
-                {
-                    "file": "\ud800\udfff\udc00",
-                    "sha256": "\ud800",
-                    "images": [{"kind": "\ud83d", "arch": "\udc00"}],
-                }
-            ],
-        }
-    )
-    listed = json.dumps(
-        {
-            "schema": 1,
-            "modules": [{"file": "x", "sha256": SHA, "images": [{"kind": "\ud83d", "arch": "\udc00"}]}],
-        }
-    )
-    return [
-        wheel(
-            folder,
-            {
-                "demo/_gpuforge/kernels/k/index.json": text.encode(),
-                "demo/_gpuforge/kernels/l/index.json": listed.encode(),
-                "demo/_gpuforge/kernels/l/x": b"",
-            },
-        )
-    ]
+    images = [{"kind": "\ud83d", "arch": "\udc00"}]
+    odd = {"file": "\ud800\udfff\udc00", "sha256": "\ud800", "images": images}
+    plain = {"file": "x", "sha256": SHA, "images": images}
+    files = {
+        f"k{n}/index.json": json.dumps({"schema": 1, "modules": [each]})
+        for n, each in enumerate((odd, plain))
+    }
+    members = {f"demo/_gpuforge/kernels/{name}": text.encode() for name, text in files.items()}
+    return [wheel(folder, {**members, "demo/_gpuforge/kernels/k1/x": b""})]
 
 
 @attack
