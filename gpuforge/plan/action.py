@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, NoneType
@@ -95,6 +94,7 @@ Handle: TypeAlias = FileInput | ImageInput | ActionInput | Staged | Laid
 P = TypeVar("P")  # what a step has for a file or folder: a `Handle`, or a `Path`
 _HANDLES = frozenset(get_args(Handle))
 _LEAVES = frozenset({str, int, bool, float, NoneType})  # types of most values
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}  # of each type in steps, as `fields` is slow
 
 
 class Workdir(NamedTuple):
@@ -168,12 +168,11 @@ def located(step: Step[Handle], path: Callable[[str, Handle], Path]) -> Step[Pat
     return type(step)(**values)  # type: ignore[return-value]  # of the same class
 
 
-def _names_of_fields(kind: type[Any]) -> tuple[str, ...]:
+def _fields(kind: type[Any]) -> tuple[str, ...]:
     """Return the names of a dataclass's fields; empty for another type."""
-    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
-
-
-_fields: Callable[[type[Any]], tuple[str, ...]] = cache(_names_of_fields)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+    return _FIELDS[kind]
 
 
 def _replaced(value: Any, name: str, change: Callable[[str, Handle], Any]) -> Any:
