@@ -155,7 +155,7 @@ def _not_a_choice(path: KeyPath, found: object, expected: str, data: Mapping[str
 def _wrong_type(path: KeyPath, found: object, expected: str, who: str, location: Location) -> Problem:
     message = f"{who} must be {expected}, not {_toml_type(found)}"
     if expected == "a string" and not isinstance(found, Mapping | list):
-        return Problem(path, message, "put it in quotes")
+        return Problem(path, message, _example(location) or "put it in quotes")
     name = ".".join(toml_key(part) for part in path if isinstance(part, str))
     header = f"write [[{name}]] instead of [{name}]" if isinstance(found, Mapping) else ""
     if expected == "a table":

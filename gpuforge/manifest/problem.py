@@ -14,6 +14,18 @@ VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
 """The form of the key of a `[cuda.<version>]` table: a major, or major.minor."""
 
 
+class WrittenFloat(float):
+    """A number that a message shows as it was written: 3.10 is often a version without its quotes."""
+
+    text: str
+
+    def __new__(cls, text: str) -> WrittenFloat:
+        """Parse the text of a number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 def quote(value: object) -> str:
     """Quote a value for a message, on one line and no longer than a line."""
     text = hex(value) if isinstance(value, int) and value.bit_length() > 1000 else str(value)
@@ -91,6 +103,8 @@ def number_text(value: float) -> str:
     """Return a number or truth value as the manifest writes it."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, WrittenFloat):
+        return value.text
     # Python refuses to write integers of very many digits, which TOML can give in hexadecimal.
     return hex(value)[:20] + "…" if isinstance(value, int) and abs(value) >= 2**64 else str(value)
 

@@ -9,7 +9,7 @@ from typing import Any
 import tomli
 
 from gpuforge import datafile
-from gpuforge.manifest.problem import toml_key
+from gpuforge.manifest.problem import WrittenFloat, toml_key
 
 _LINE = "a line is `key = value`, `[table]` or a comment that starts with #"
 _TWICE = "a key is defined twice"
@@ -50,7 +50,7 @@ def parse(text: str) -> Mapping[str, Any]:
         position = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
         raise TomlError(f"a key has more than {datafile.MOST_PARTS} parts", "use fewer dots", position)
     try:
-        return tomli.loads(text)
+        return tomli.loads(text, parse_float=WrittenFloat)
     except tomli.TOMLDecodeError as error:
         message, hint = _in_words(error.msg)
         position = (error.lineno, error.colno)
