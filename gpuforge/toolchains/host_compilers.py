@@ -105,7 +105,8 @@ _CUDA = ("--cuda-gpu-arch=sm_{arch}", "--cuda-path={cuda}")
 _CUDART = ("-L{cuda}/lib64", "-L{cuda}/lib", "-Wl,-rpath,{cuda}/lib64", "-Wl,-rpath,{cuda}/lib", "-lcudart")
 
 
-_OFFLOAD = ("--offload-arch=sm_{arch}", "--cuda-path={cuda}")
+# Debian's clang++ 19 looks for OpenMP's device code as bitcode only where it is not; at the link it finds the archive.
+_OFFLOAD = ("--offload-arch=sm_{arch}", "--cuda-path={cuda}", "-foffload-lto")
 _INSTALL_CLANG_OFFLOAD = {
     "debian": "apt-get install clang-16 clang-tools-16 libomp-16-dev, and a CUDA toolkit",
     "fedora": "dnf install clang libomp-devel, and a CUDA toolkit",

@@ -81,9 +81,9 @@ def test_clangs_offloading_is_for_the_users_gpu_or_left_out() -> None:
     rest = ["-fopenmp", "a.c", "a.cpp", "-o", "o"]
     here = {"arch": ["90"], "cuda": ["/cuda"]}
     assert fill(call.argv, {**values, **here}) == [
-        *("clang++", *words, "--offload-arch=sm_90", "--cuda-path=/cuda", *rest)
+        *("clang++", *words, "--offload-arch=sm_90", "--cuda-path=/cuda", "-foffload-lto", *rest)
     ]
-    assert fill(call.argv, {**values, "arch": [], "cuda": []}) == ["clang++", *words, *rest]
+    assert fill(call.argv, {**values, "arch": [], "cuda": []}) == ["clang++", *words, "-foffload-lto", *rest]
 
 
 def test_words_are_repeated_or_left_out() -> None:
