@@ -11,7 +11,7 @@ with DeviceCopies() as copies:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from .host_access import reads_only
@@ -48,7 +48,7 @@ class DeviceCopies:
                 f"{array.name} is read-only, and the kernel may write it: pass a copy, numpy.array(…)"
             )
         _refuse_overlap(arrays, written)
-        copies = {number: self._copy_of(kernel, array) for number, array in arrays.items()}
+        copies = {n: self._copy_of(kernel, array, arrays.values()) for n, array in arrays.items()}
         values = [copies[n].memory if n in copies else value for n, value in enumerate(arguments)]
         for number in written:  # also if the launch fails, as it may have begun
             copies[number].written = True
@@ -75,19 +75,25 @@ class DeviceCopies:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _copy_of(self, kernel: Any, array: HostArray) -> _Copy:
+    def _copy_of(self, kernel: Any, array: HostArray, arrays: Collection[HostArray]) -> _Copy:
+        """Return the copy of one of a launch's arrays; copies that overlap it stay if they are of these arrays, too."""
+        own = None
         for copy in self._overlapping(array):
-            if _place(copy.array) == _place(array) and copy.array.dtype == array.dtype:
-                copy.refresh()
-                copy.array = array if array.writable else copy.array
-                return copy
+            if _same(copy.array, array):
+                own = copy
+                continue
             if copy.written:
                 copy.bring_back()
-            self._copies.remove(copy)
-            copy.memory.free()
-        made = _Copy(array, kernel.upload(array.value))
-        self._copies.append(made)
-        return made
+            if not any(_same(copy.array, each) for each in arrays):
+                self._copies.remove(copy)
+                copy.memory.free()
+        if own is None:
+            own = _Copy(array, kernel.upload(array.value))
+            self._copies.append(own)
+            return own
+        own.refresh()
+        own.array = array if array.writable else own.array
+        return own
 
     def _overlapping(self, array: HostArray) -> Iterator[_Copy]:
         yield from [copy for copy in self._copies if _overlap(copy.array, array)]
@@ -134,6 +140,10 @@ def _place(array: HostArray) -> tuple[int, int]:
     return array.address, array.address + array.size
 
 
+def _same(one: HostArray, other: HostArray) -> bool:
+    return _place(one) == _place(other) and one.dtype == other.dtype
+
+
 def _overlap(one: HostArray, other: HostArray) -> bool:
     (start, end), (first, last) = _place(one), _place(other)
     return max(start, first) < min(end, last) or (start, end) == (first, last)
@@ -159,7 +169,7 @@ def _writes(kernel: Any, number: int) -> bool:
 def _refuse_overlap(arrays: dict[int, HostArray], written: set[int]) -> None:
     for number, array in arrays.items():
         for other in (each for each in arrays if each < number and (each in written or number in written)):
-            if _overlap(arrays[other], array) and _place(arrays[other]) != _place(array):
+            if _overlap(arrays[other], array) and not _same(arrays[other], array):
                 raise ValueError(
                     f"arguments {other} and {number} overlap in memory, and one of them can be written: "
                     "pass a copy of one, or make both read-only"

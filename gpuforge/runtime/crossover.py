@@ -13,6 +13,7 @@ if len(x) >= solve.size(kernel, x):
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import cpu
+from .backends import owner_of
 from .cache import CacheKey, KernelCache
 from .signature import host_array
 
@@ -53,8 +55,9 @@ class Crossover:
     warning has the first difference.
 
     Both are measured at the first call of `size` on a machine. The outcome is kept in the kernel cache, like compiled
-    code: `python -m PACKAGE._gpuforge cache ls` lists it, `cache clear` removes it. It is valid for a device with its
-    driver, this machine's CPU, the number of processors that the process may use, and one `version` of the code.
+    code: `python -m PACKAGE._gpuforge cache ls` lists it, `cache clear` removes it. It is valid for a kernel's
+    file, a device with its driver, this machine's CPU, the number of processors that the process may use, and one
+    `version` of the package's own code.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class Crossover:
         self._sizes = tuple(sorted(sizes))
         self._env: Mapping[str, str] = os.environ if env is None else env
         self._lock = threading.RLock()
-        self._found: dict[tuple[str, str], tuple[float, str]] = {}
+        self._found: dict[tuple[str, str, str], tuple[float, str]] = {}
 
     def size(self, kernel: Any, *arrays: Any) -> float:
         """Return the size from which `kernel` is faster on its device, infinite if it never is or computes wrongly.
@@ -97,18 +100,19 @@ class Crossover:
             host = self._outcome(kernel, ())
             return (math.inf if host[1] else 0), host[1]
         device: str = kernel.device
-        found = self._found.get((device, place))
+        what = device, place, _code(kernel)
+        found = self._found.get(what)
         if found is not None:
             return found
         with self._lock:
-            found = self._found[device, place] = self._look_up(device, place, sample)
+            found = self._found[what] = self._look_up(*what, sample)
         if found[1]:
             text = f"{self.name} computes something else on {device}, which is not used for it: {found[1]}"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
         return found
 
-    def _look_up(self, device: str, place: str, sample: Sample) -> tuple[float, str]:
-        key = self._key(device, place)
+    def _look_up(self, device: str, place: str, code: str, sample: Sample) -> tuple[float, str]:
+        key = self._key(device, place, code)
         cache = KernelCache.of_user(self._env)
 
         def measured() -> bytes:
@@ -120,8 +124,8 @@ class Crossover:
             cache.discard(key)
             return _read(cache.obtain(key, measured))
 
-    def _key(self, device: str, place: str) -> CacheKey:
-        what = json.dumps([self.name, self._version, self._sizes, self._tolerance, place])
+    def _key(self, device: str, place: str, code: str) -> CacheKey:
+        what = json.dumps([self.name, self._version, self._sizes, self._tolerance, place, code])
         here = f"{cpu.fact('model name').strip() or os.uname().machine}, {len(os.sched_getaffinity(0))} processors"
         label = f"{self.name}: the size from which on the kernel is faster, with data on the {place}"
         return CacheKey.of(what.encode(), toolchain=f"measured on {here}", arch=device, label=label)
@@ -181,13 +185,19 @@ def _taken(result: Any) -> list[Any]:
     return numbers
 
 
+def _code(kernel: Any) -> str:
+    """Return the digest of the file that a kernel is from."""
+    module = getattr(kernel, "module", None)
+    return (module.sha256 or hashlib.sha256(module.read()).hexdigest()) if module else ""
+
+
 def _is_on_device(value: Any) -> bool:
     kind = type(value)
     if kind.__module__.startswith(f"{__package__}.backends"):
         return not kind.__module__.endswith(".system")
     if hasattr(kind, "__dlpack_device__") and kind.__module__.partition(".")[0] != "numpy":
         return value.__dlpack_device__()[0] not in _OF_HOST
-    return hasattr(value, "__cuda_array_interface__") or hasattr(value, "base_data")  # pyopencl's arrays
+    return hasattr(value, "__cuda_array_interface__") or bool(owner_of(value))  # pyopencl's
 
 
 def _best(call: Callable[[], object]) -> float:

@@ -266,6 +266,7 @@ def load(
         if kernel is None:
             continue
         _warn(candidates, failures, candidate)
+        kernel.module = found[file][0]
         return kernel, file
     return None, ""
 

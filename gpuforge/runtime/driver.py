@@ -34,7 +34,7 @@ LONGEST_SECONDS = 1e8  # three years; a thread cannot wait for an infinite time
 DEFAULT_SECONDS = 60.0  # eight GPUs without a daemon take 20
 
 # The types of arguments in a `Table`: a capital letter is a pointer to what the small one is.
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "p": c_void_p, "i": c_int, "u": c_uint, "z": c_size_t, "q": c_uint64, "s": c_char_p,
     "P": POINTER(c_void_p), "I": POINTER(c_int), "U": POINTER(c_uint), "Z": POINTER(c_size_t),
     "Q": POINTER(c_uint64), "S": POINTER(c_char_p),
@@ -369,7 +369,7 @@ def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
         if function is None:
             setattr(library, name, None)
         else:
-            function.argtypes = [_TYPES[letter] for letter in types]
+            function.argtypes = [TYPES[letter] for letter in types]
             function.restype = c_int
     return None
 

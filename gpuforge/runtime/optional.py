@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Union
 
-from .driver import Attempt, Table, bind, open_library, patience
+from .driver import TYPES, Attempt, Table, bind, open_library, patience
 from .process import KernelUnavailable
 from .values import Reason
 
@@ -58,6 +58,11 @@ class OptionalLibrary:
     ) -> None:
         if needed and not version:
             raise ValueError(f"{name}: `needed` is compared with what the function `version` returns")
+        for function, letters in {**functions, **(optional or {})}.items():
+            if not set(letters) <= set(TYPES):
+                raise ValueError(
+                    f"{name}: {function} has the types {letters!r}, of which the letters are {' '.join(TYPES)}"
+                )
         self.name = name
         self._table = Table(name, tuple(files), dict(functions), dict(optional or {}), install)
         self._version, self._decode, self._needed = version, decode, needed

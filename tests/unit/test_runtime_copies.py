@@ -11,7 +11,9 @@ import pytest
 from set_samples import OPENCL_C, install_set
 
 from gpuforge.runtime import KernelSet
+from gpuforge.runtime.backends.system import HostMemory
 from gpuforge.runtime.copies import DeviceCopies
+from gpuforge.runtime.signature import Entry, Parameter
 
 TWO = np.float32(2)
 
@@ -92,6 +94,35 @@ def test_the_same_memory_as_other_elements_is_no_copy_of_it(kernel: Any, copies:
     double(copies, kernel, x)
     copies.bring_back()
     assert x.tolist() == [4] * 4
+
+
+class Sum:
+    """A kernel on the CPU that reads two arrays and writes a third: y = x + (b > 0)."""
+
+    _entry = Entry(
+        "sum", "sum", tuple(Parameter(f"{text} *", 8) for text in ("const float", "const int", "float"))
+    )
+
+    def upload(self, array: Any) -> Any:
+        memory = HostMemory(array.nbytes)
+        memory.write(array)
+        return memory
+
+    def launch(self, grid: Any, block: Any, *arguments: Any) -> None:
+        x, b, y = (
+            np.frombuffer(m.content(), kind, 4) for m, kind in zip(arguments, ("f4", "i4", "f4"), strict=True)
+        )
+        y[:] = x + (b > 0)
+
+
+def test_what_is_read_alone_may_overlap(copies: DeviceCopies) -> None:
+    x, y = np.arange(6, dtype="f4"), np.zeros(4, "f4")
+    for part, expected in ((x[:4], [0, 2, 3, 4]), (x[2:], [2, 4, 5, 6])):
+        copies.launch(Sum(), 1, 1, part, x[:4].view("i4"), y)
+        copies.bring_back()
+        assert y.tolist() == expected
+    with pytest.raises(ValueError, match="arguments 1 and 2 overlap in memory"):
+        copies.launch(Sum(), 1, 1, x[:4], y.view("i4"), y)
 
 
 def test_results_are_not_computed_for_an_array_that_cannot_take_them(

@@ -62,13 +62,16 @@ def found(tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> Callab
     return find
 
 
-def test_it_is_measured_once_for_each_device_and_version(work: Work, found: Callable[..., float]) -> None:
+def test_it_is_measured_once_for_each_device_file_and_version(
+    work: Work, found: Callable[..., float]
+) -> None:
     assert found() == 100
     assert work.sampled == list(SIZES)
     assert found() == 100
     assert work.sampled == list(SIZES)
     work.kernel = lambda size: 0.0
     assert found(SimpleNamespace(device="a device, driver 2")) == 10
+    assert found(SimpleNamespace(device=KERNEL.device, module=SimpleNamespace(sha256="another"))) == 10
     assert found(version="2") == 10
     assert found(name="other") == 10
     assert found() == 100
@@ -171,7 +174,7 @@ def test_an_entry_that_makes_no_sense_is_measured_again(
 ) -> None:
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path)}
     made = Crossover("work", work, version="1", rtol=1e-6, sizes=SIZES, env=env)
-    key = made._key(KERNEL.device, "host")
+    key = made._key(KERNEL.device, "host", "")
     cache.KernelCache.of_user(env).obtain(key, lambda: kept.encode("latin-1"))
     assert found() == 100
     assert found() == 100

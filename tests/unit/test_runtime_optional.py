@@ -53,6 +53,13 @@ def test_its_functions_are_called(tmp_path: Path) -> None:
     assert found.state() == f"2.18.4 ({file})"
 
 
+def test_a_letter_that_is_no_type_is_refused_where_it_is_written() -> None:
+    with pytest.raises(
+        ValueError, match=r"^thing: thingTwice has the types 'id', of which the letters are p i u z q s P"
+    ):
+        declared("libnothing-at-all.so.1", {"thingTwice": "id"})
+
+
 def test_its_absence_is_a_reason(tmp_path: Path) -> None:
     found = declared("libnothing-at-all.so.1")
     with pytest.raises(

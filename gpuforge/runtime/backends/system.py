@@ -143,7 +143,7 @@ class HostKernel(Uploads):
     passed. `why` is the reason for which no GPU is used, "" if it is not known.
     """
 
-    __slots__ = ("_entry", "_function", "_limits", "_why", "name")
+    __slots__ = ("_entry", "_function", "_limits", "_why", "module", "name")
     backend = "cpu"
     device = "CPU"
 

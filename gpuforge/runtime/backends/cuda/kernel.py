@@ -1133,7 +1133,8 @@ class Kernel(Uploads):
     the thread. If it was looked up with `device` or `context`, it runs there alone.
     """
 
-    __slots__ = ("_blocking", "_demand", "_driver", "_entry", "_layouts", "_load", "_loaded", "name")
+    __slots__ = ("_blocking", "_demand", "_driver", "_entry", "_layouts", "_load", "_loaded", "module",
+                 "name")  # fmt: skip
     backend = "cuda"
 
     def __init__(
