@@ -253,7 +253,8 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     substitute = recipe.lowest_arch if arch is None and toolchain.needs_arch else None
     arch = arch or substitute
     here = replace(here, arch=arch)
-    why = _why(substitute, untried=arch != first and toolchain.makes == "module")
+    unaimed = arch is None and toolchain.takes_arch
+    why = _why(substitute, unaimed=unaimed, untried=arch != first and toolchain.makes == "module")
     from .check import release
 
     with _work(recipe, package, options.output) as (work, place):
@@ -395,8 +396,10 @@ def _by(build: UserBuild) -> str:
     )
 
 
-def _why(substitute: Arch | None, *, untried: bool) -> str:
+def _why(substitute: Arch | None, *, unaimed: bool, untried: bool) -> str:
     """Return why the output is for no GPU of this machine: none is here, or --arch names another one."""
+    if unaimed:
+        return " (no GPU here: whether it has code for one was not checked; --arch 90 compiles for one)"
     if substitute:
         return " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)"
     return " (not loaded, as no such GPU is here)" if untried else ""
