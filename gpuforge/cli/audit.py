@@ -352,11 +352,11 @@ def _pieces(
         case "json":
             from gpuforge.audit.report import data
 
-            return data.pieces(report, unused)
+            return data.pieces(data.as_data(report, unused))
         case "sarif":
-            from gpuforge.audit.report import sarif
+            from gpuforge.audit.report import data, sarif
 
-            return sarif.pieces(report)
+            return data.pieces(sarif.as_log(report))
         case "junit":
             from gpuforge.audit.report import junit
 
