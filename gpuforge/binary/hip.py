@@ -79,9 +79,9 @@ def _listed(data: bytes, budget: Budget) -> tuple[HipBundle, int]:
             raise ValueError
         budget.spend("entries", 1)
         end = max(end, at, offset + size)
-        kind, _, target = name.partition("--")
+        kind, _, target = name.partition("gfx")  # before ROCm 4.1 one "-" is before it
         if "amdgcn" in kind:
-            targets.add(target or name)
+            targets.add(f"gfx{target}" if target else name)
     return HipBundle(tuple(sorted(targets))), end
 
 

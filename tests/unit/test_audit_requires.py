@@ -366,7 +366,8 @@ def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], s
     path = next(iter(p for p in files if files[p] not in base.values())).removeprefix(
         "demo_gpu-1.0.data/platlib/"
     )
-    assert (finding.severity, lines(finding)) == (severity, (f"{name}.whl: {path}",))
+    line = f"{name}.whl: {path}, also in demo-1.0-{TAGS}.whl"
+    assert (finding.severity, lines(finding)) == (severity, (line,))
     assert finding.files == (path,)
 
 

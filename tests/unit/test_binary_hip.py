@@ -31,6 +31,13 @@ def test_the_gpus_of_each_bundle(packed: int, method: int, chunk: int) -> None:
     assert found == [hip.HipBundle(("gfx90a", "gfx942:sramecc+:xnack-")), hip.HipBundle(("gfx1100",))]
 
 
+def test_names_before_rocm_4_1_have_one_hyphen() -> None:
+    code = bundle("gfx803", "gfx906").replace(
+        b"hipv4-amdgcn-amd-amdhsa--gfx", b"hipv04-amdgcn-amd-amdhsa-gfx"
+    )
+    assert read(code) == [hip.HipBundle(("gfx803", "gfx906"))]
+
+
 def test_damaged_bundles_are_named_as_such() -> None:
     plain, packed = bundle("gfx90a"), bundle("gfx90a", packed=2)
     assert read(plain[:60]) == [hip.HipBundle((), damaged=True)]

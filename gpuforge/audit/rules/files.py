@@ -217,7 +217,11 @@ def _overwritten_finding(one: WheelFacts, other: WheelFacts, names: list[str]) -
     shown = [*objects, *code, *names]
     return overwritten.finding(
         one.name,
-        Subject(item=other.name, detail="{files:3}", facts=facts_of(files=tuple(dict.fromkeys(shown)))),
+        Subject(
+            item=other.name,
+            detail="{files:3}, also in {wheel}",
+            facts=facts_of(wheel=one.name, files=tuple(dict.fromkeys(shown))),
+        ),
         files=tuple(names),
         across=True,
         severity="error" if objects and not builds else least,

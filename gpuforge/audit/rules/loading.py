@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from gpuforge.audit import layout
 from gpuforge.audit.link import package_tables
@@ -90,8 +90,14 @@ def is_imported(wheel: WheelFacts, roots: Iterable[ElfObject]) -> bool:
     )
 
 
-def may_be_imported(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
-    """Return whether an import may lead to an object: also by code that opens the values of variables."""
+def may_be_imported(graph: LinkGraph, binary: ElfObject) -> bool:
+    """Return whether an import may lead to an object: also by code that opens the values of variables.
+
+    What an imported object NEEDs and does not find counts, too: it is loaded as soon as it is found.
+    """
+    wheel = graph.wheel(binary.wheel)
+    users = (edge.loader for edge in graph.users(binary) if not edge.route)
+    roots = [root for each in (binary, *users) for root in graph.roots(each)]
     called = [preload for preload in wheel.preloads if not preload.uncalled]
     return is_imported(wheel, roots) or any(_may_load(p, root) for p in called for root in roots)
 

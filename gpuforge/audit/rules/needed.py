@@ -74,7 +74,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     others = _unknown_carriers(graph, edge)
     framework = other_framework(graph, edge.loader)
     lacking = edge.provider.lacking
-    imported = may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader))
+    imported = may_be_imported(graph, edge.loader)
     detail, facts = _otherwise_loaded(graph, edge) if bare else ("", ())
     return provider_missing.finding(
         edge.loader.wheel,
@@ -175,7 +175,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
     """Return the finding of a library that nothing is known to provide."""
     severity: Severity = "warning"
     family, of_python = "", False
-    imported = may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader))
+    imported = may_be_imported(graph, edge.loader)
     fails = _FAILS if imported else _PLUGIN_FAILS
     alternative = len(_versions(graph)[_family(edge)]) > 1
     match clue.kind:
@@ -283,6 +283,10 @@ _FIX = (
     "Give the objects a search path to the libraries when they are linked (-Wl,-rpath), or between `wheel unpack` and "
     "`wheel pack`."
 )
+_FIX_NAME = (
+    "The dynamic linker looks for files with the names that are NEEDED, and these files have others. Rename them, and "
+    "give the objects a search path to them; or leave them out, if users install the libraries."
+)
 
 
 _BEFORE = {
@@ -297,7 +301,7 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
     before = next((kind for kind, holds in brought.items() if holds(graph, edge)), "")
     if edge.loader.is_program:
         fails = "The program does not start"
-    elif may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader)):
+    elif may_be_imported(graph, edge.loader):
         fails = "The import fails"
     else:
         fails = "No import loads these objects, and what opens them fails"
@@ -395,18 +399,19 @@ def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
     target = edge.provider.object
     form = graph.wheel(edge.loader.wheel).form
     loaded = form == "folder" or may_be_loaded(graph, edge)
+    misnamed = target is not None and target.name != edge.needed
     whose = "another wheel" if edge.provider.source != "wheel" else f"the {_THINGS.get(form, 'wheel')} itself"
     return provider_unreachable.finding(
         edge.loader.wheel,
         _subject(edge, target.file if target else ""),
         severity="warning" if loaded else "error",
-        cause=("given", whose, edge.loader.is_program),
+        cause=("given", whose, edge.loader.is_program, misnamed),
         what=f"No search path leads to these libraries of {whose}.",
         why=_when_loaded(edge, form)
         if loaded
         else "The dynamic linker does not find the libraries, and the objects do not load.",
-        fix=_FIX,
-        commands=commands.search_path(graph, edge.loader),
+        fix=_FIX_NAME if misnamed else _FIX,
+        commands=() if misnamed else commands.search_path(graph, edge.loader),
     )
 
 

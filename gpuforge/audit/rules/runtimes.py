@@ -296,7 +296,7 @@ def sdk_versions(graph: LinkGraph) -> Iterator[Finding]:
 
 
 _CXX = "libstdc++"  # the group of symbols that the audit looks for
-_CXX_LIBRARIES = r"lib(stdc\+\+|supc\+\+|c\+\+|c\+\+abi)\."
+_CXX_LIBRARIES = r"lib(stdc\+\+|supc\+\+|c\+\+|c\+\+abi)[.-]"
 # the parts of glibc and musl that are in every process
 _C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread|mvec)(\.so\.\d|-2\.\d+\.so)|libc\.musl-\w+\.so(\.\d+)?"
 
@@ -314,7 +314,7 @@ def _is_c(soname: str) -> bool:
 
 
 def _is_cxx(soname: str) -> bool:
-    return soname.startswith("libstdc++.so")
+    return soname.startswith(("libstdc++.so", "libstdc++-"))  # libstdc++-demo.so.6 was renamed by hand
 
 
 def _of_c(graph: LinkGraph) -> Iterator[Finding]:
@@ -341,13 +341,17 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
 def _static(graph: LinkGraph) -> Iterator[Finding]:
     """Find objects that export a libstdc++ that is linked into them, where the process has a shared one.
 
-    The dynamic linker binds what is inlined in one copy to the functions of the other.
+    The dynamic linker binds what is inlined in one copy to the functions of the other. Renamed copies of the library
+    itself are counted by `_of_cxx`, except beside a package that is not at hand.
     """
     reported: set[tuple[str, str]] = set()
     for process in processes(graph):
-        static = [o for o in process.objects if o.defined(_CXX) and not _is_own(o)] if process.wheel else []
-        shared = next((o.name for o in process.objects if any(map(_is_cxx, o.needed))), "")
+        static = [o for o in process.objects if o.defined(_CXX)] if process.wheel else []
+        shared = next((o.name for o in process.objects if any(map(_is_plain, o.needed))), "")
         for found in static:
+            own = _is_own(found)
+            if own and (shared or not _is_cxx(found.name) or _is_plain(found.soname or found.name)):
+                continue
             # the import of one (torch) may load C++ libraries before
             always = graph.required_always(found.wheel)
             beside = shared or next((d.loaded_by for d in always if d.loaded_by), "")
@@ -357,18 +361,38 @@ def _static(graph: LinkGraph) -> Iterator[Finding]:
                     found.wheel,
                     Subject(
                         file=found.file,
-                        detail="beside {beside}, which needs libstdc++.so.6; defines",
+                        detail="beside {beside}, which needs libstdc++.so.6"
+                        if own
+                        else "beside {beside}, which needs libstdc++.so.6; defines",
                         facts=facts_of(beside=beside),
                         kind="static C++",
-                        names=tuple(sorted(found.defined(_CXX))),
+                        names=() if own else tuple(sorted(found.defined(_CXX))),
                     ),
-                    cause=("static",),
-                    what="A C++ library is linked into objects statically, and its symbols are exported.",
-                    why="The shared libstdc++ is in the process, too, and functions of the two are mixed: exceptions, "
-                    "locales and streams crash.",
-                    fix="Link without -static-libstdc++, as the manylinux policies promise the library; or hide its "
-                    "symbols: -Wl,--exclude-libs,ALL",
+                    cause=("renamed" if own else "static",),
+                    text=_RENAMED if own else _STATIC,
                 )
+
+
+_STATIC = Text(
+    "A C++ library is linked into objects statically, and its symbols are exported.",
+    "The shared libstdc++ is in the process, too, and functions of the two are mixed: exceptions, locales and streams "
+    "crash.",
+    "Link without -static-libstdc++, as the manylinux policies promise the library; or hide its symbols: "
+    "-Wl,--exclude-libs,ALL",
+    "warning",
+)
+_RENAMED = Text(
+    "A copy of libstdc++ is in the wheel under another name.",
+    "The system's libstdc++ is in the process, too, and functions of the two are mixed: exceptions, locales and "
+    "streams crash, in one order of imports or in both.",
+    "Leave it out, as the manylinux policies promise the library. Build with a compiler whose libstdc++ is not newer "
+    "than that of the tag: GCC of the manylinux images links what is newer statically.",
+    "warning",
+)
+
+
+def _is_plain(name: str) -> bool:
+    return name.startswith("libstdc++.so")
 
 
 def _is_own(binary: ElfObject) -> bool:

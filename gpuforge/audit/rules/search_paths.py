@@ -120,8 +120,8 @@ def _of_system(graph: LinkGraph, binary: ElfObject, route: Route) -> Text:
 
 
 def _is_installed(graph: LinkGraph, edge: Edge) -> bool:
-    """Return whether the linker looks for a library that the wheel or a package has: none has loaded it before."""
-    if commands.belongs_to_machine(graph, edge) or (edge.route and edge.route.kind in {"import", "loaded"}):
+    """Return whether the linker finds a library that the wheel or a package has: none has loaded it before."""
+    if commands.belongs_to_machine(graph, edge) or not edge.route or edge.route.kind in {"import", "loaded"}:
         return False
     return edge.provider.source in {"wheel", "sibling", "package"} and not edge.preload
 

@@ -159,6 +159,16 @@ CASES = {
         "GF302", {"demo/ext.so": elf(runpath="$ORIGIN/../rocm/lib:/opt/rocm/lib", needed=["libamdhip64.so.7"])},
         {"demo/ext.so": elf(runpath="$ORIGIN/../rocm/lib", needed=["libamdhip64.so.7"])},
     ),
+    "a folder of the system behind a folder without the wheel's own library": Case(
+        "GF302", {
+            "demo/ext.so": elf(runpath="$ORIGIN:/opt/rocm/lib", needed=["libamdhip64.so.7", "librccl.so.1"]),
+            "demo/include/librccl.so": elf(soname="librccl.so.1"),
+        },
+        {
+            "demo/ext.so": elf(runpath="$ORIGIN", needed=["libamdhip64.so.7", "librccl.so.1"]),
+            "demo/include/librccl.so": elf(soname="librccl.so.1"),
+        },
+    ),
     "a folder of a Python of the build machine": Case(
         "GF302",
         {"demo/ext.so": elf(runpath="/usr/local/lib/python3.9/dist-packages/rocm/lib", needed=["libamdhip64.so.7"])},

@@ -33,6 +33,21 @@ CASES = {
         {"demo/a.so": elf(defined=["__cxa_get_globals"])}, {"demo/a.so": elf(undefined=["__cxa_get_globals"])},
         requires=["torch==2.8.0"],
     ),
+    "a libstdc++ that was renamed by hand, and torch": Case(
+        "GF107", {
+            "demo/a.so": elf(needed=["libstdc++-demo.so.6"], runpath="$ORIGIN"),
+            "demo/libstdc++-demo.so.6": elf(soname="libstdc++-demo.so.6", defined=["_ZNSt6locale7classicEv"]),
+        },
+        {"demo/a.so": elf(needed=["libstdc++.so.6"]), "demo/libstdc++-demo.so.6": None},
+        requires=["torch==2.8.0"],
+    ),
+    "a libstdc++ that was renamed by hand, and the system's": Case(
+        "GF107", {
+            "demo/a.so": elf(needed=["libstdc++-demo.so.6", "libstdc++.so.6"], runpath="$ORIGIN"),
+            "demo/libstdc++-demo.so.6": elf(soname="libstdc++-demo.so.6", defined=["_ZNSt6locale7classicEv"]),
+        },
+        {"demo/a.so": elf(needed=["libstdc++.so.6"])},
+    ),
     "Halide's runtime for GPUs in two kernel sets; in one set they are alternatives": Case(
         "GF111", {
             f"{SETS}/blur/libblur-compute_80.so": HALIDE,

@@ -229,6 +229,13 @@ CASES = {
         {"demo/hook.so": elf(needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib")},
         requires=["nvidia-cuda-runtime>=13,<14"],
     ),
+    "what a module needs and does not find, and its own library": Case(
+        "GF201", {
+            "demo/ext.so": elf(needed=["libx.so"], strings=["PyInit_ext"]), "demo/__init__.py": b"from . import ext\n",
+            "demo/lib/libx.so": lib("libx.so", needed=["libgomp.so.1"]),
+        },
+        {"demo/lib/libx.so": lib("libx.so")},
+    ),
     "a plugin of another package's program": Case(
         "GF202", {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"]), "plugins/libx.so": lib("libx.so")},
         {"plugins/libxy.so": elf(needed=["libx.so", "libhost.so"], runpath="$ORIGIN")},
@@ -393,6 +400,15 @@ CASES = {
             "demo/a.py": b"torch.ops.load_library(path)\n",
         },
         {"demo/p.so": elf(needed=["libx.so", "libelse.so"], runpath="$ORIGIN/lib")},
+    ),
+    "a library whose file is not named as it is NEEDED": Case(
+        "GF202", {
+            "demo/ext.so": elf(needed=["libx.so.1"], runpath="$ORIGIN"), "demo/include/libx.so": lib("libx.so.1"),
+        },
+        {
+            "demo/ext.so": elf(needed=["libx.so.1"], runpath="$ORIGIN/include"), "demo/include/libx.so": None,
+            "demo/include/libx.so.1": lib("libx.so.1"),
+        },
     ),
     "a file with a library's name that is none": Case(
         "GF202", {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": b"version 1"},
