@@ -286,7 +286,7 @@ class DeclaredToolchain(Table):
     """The command line (`compiler = "command"`), as a list of words; no shell is involved. Placeholders: `{sources}`
     are the sources, `{include}` is their folder, `{abi}` the C file with the ABI id, which must be linked in,
     `{output}` the library to write, and `{arch}` the GPU's compute capability, such as `90`. A word with `{arch}` is
-    dropped if there is no GPU. A word may contain one placeholder, and is repeated for each value of it."""
+    dropped if there is no GPU. A word is repeated for each value of its placeholders."""
     product: forms.Pattern | None = Field(default=None, examples=["*/libcorenrnmech.so"])
     """Where the command leaves the library: a pattern in the folder that the command runs in. Default: the command
     writes `{output}`."""

@@ -373,7 +373,7 @@ class KernelCache:
         Threads and processes that request one key at the same time compile it once. Exceptions of `compile` are raised
         and not remembered. With `cache=False` nothing is looked up or kept.
         """
-        compiled = compile if self.hook is None else lambda: self.hook(key, compile)  # type: ignore[misc]
+        compiled = compile if self.hook is None else lambda: self._hooked(key, compile)
         if not cache:
             return compiled()
         with self._lock:
@@ -386,6 +386,12 @@ class KernelCache:
                 return self._look_up_or_compile(key, compiled)
             finally:
                 self._nested.discard(key.digest)
+
+    def _hooked(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
+        made: Any = self.hook(key, compile)  # type: ignore[misc]
+        if not isinstance(made, bytes):
+            raise TypeError(f"the hook returns {type(made).__name__} instead of bytes")
+        return made
 
     def discard(self, key: CacheKey) -> None:
         """Forget one kernel, in memory and on disk: it did not load, or should be compiled again."""

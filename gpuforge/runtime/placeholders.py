@@ -9,10 +9,13 @@ PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 def fill(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> "list[str]":
     """Fill placeholders such as `{sources}`: a word is repeated for each value, and dropped if there is none.
 
-    A word has at most one placeholder; names that are not among the `values` stay unchanged.
+    Names that are not among the `values` stay unchanged.
     """
     filled = []
     for word in words:
-        named = next((name for name in PLACEHOLDER.findall(word) if name in values), "")
-        filled += [word.replace(f"{{{named}}}", value) for value in values[named]] if named else [word]
+        parts = [word]
+        for name in dict.fromkeys(PLACEHOLDER.findall(word)):
+            text = f"{{{name}}}"
+            parts = [part.replace(text, value) for part in parts for value in values.get(name, [text])]
+        filled += parts
     return filled

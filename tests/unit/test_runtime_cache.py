@@ -212,6 +212,9 @@ def test_the_compile_step_can_be_replaced(folder: Path) -> None:
     assert cache.obtain(key(label="saxpy"), lambda: b"cubin") == b"cubin, patched"
     assert cache.obtain(key(), never) == b"cubin, patched"
     assert seen == ["saxpy"]
+    cache.hook = lambda *_: None  # type: ignore[assignment,return-value]
+    with pytest.raises(TypeError, match="returns NoneType instead of bytes"):
+        cache.obtain(key(1), never)
 
 
 def test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory(folder: Path) -> None:

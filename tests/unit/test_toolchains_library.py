@@ -91,6 +91,7 @@ def test_words_are_repeated_or_left_out() -> None:
     values = {"compiler": ["g++"], "arch": [], "folders": ["a", "b"], "sources": ["x", "y"], "output": ["o"]}
     assert fill(argv, values) == ["g++", "-Ia", "-Ib", "x", "y", "-o", "o", "{unknown}"]
     assert fill(["-gpu=cc{arch}"], {"arch": ["90"]}) == ["-gpu=cc90"]
+    assert fill(["cc {output} {folders}"], values) == ["cc o a", "cc o b"]
 
 
 def test_offloading_is_told_by_the_flags() -> None:

@@ -399,7 +399,7 @@ def _by(build: UserBuild) -> str:
 def _why(substitute: Arch | None, *, unaimed: bool, untried: bool) -> str:
     """Return why the output is for no GPU of this machine: none is here, or --arch names another one."""
     if unaimed:
-        return " (no GPU here: whether it has code for one was not checked; --arch 90 compiles for one)"
+        return " (no GPU here: --arch 90 compiles for one)"
     if substitute:
         return " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)"
     return " (not loaded, as no such GPU is here)" if untried else ""
