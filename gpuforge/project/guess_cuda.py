@@ -24,6 +24,7 @@ from gpuforge.toolkits.providers import debian, pypi, redist
 
 _CUDA, _OBJECTS, _WHEEL = ("cuda",), ("objects",), ("wheel",)
 _MAJORS = (12, 13)
+_SET_ARCHS = ("CUDAARCHS", "TORCH_CUDA_ARCH_LIST")  # by gpuforge
 _CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d{1,4})(?: .*)?"
 
 
@@ -122,7 +123,7 @@ def _toolkits(project: Project, gcc: int | None) -> Iterator[tuple[int, str, Rea
 def _refused(project: Project, toolkit: str) -> Iterator[Seen]:
     """Yield the architectures that the project's files always compile for, and that a toolkit does not know."""
     known = set(release(toolkit).archs)
-    for each in project.script.gencodes:
+    for each in project.script.gencodes if not project.script.own_archs else ():
         if not each.at_least and not {each.arch, *each.ptx} <= known:
             yield Seen(each.arch.sm, each.where)
     for target, where in project.cmake_with(toolkit).archs.items():
@@ -214,10 +215,10 @@ def _own_archs(project: Project, table: tuple[str, ...]) -> Iterator[Note]:
     if not project.sources.kernel:
         return
     read = [Seen(each.variable, each.where) for each in project.script.switches]
-    read = [seen for seen in read if re.fullmatch(OWN_ARCHS, seen.text) and seen.text != "CUDAARCHS"]
-    named = [*read, *project.cmake.own_archs]
+    read = [seen for seen in read if re.fullmatch(OWN_ARCHS, seen.text)] + project.script.own_archs
+    named = [seen for seen in (*read, *project.cmake.own_archs) if seen.text not in _SET_ARCHS]
     computed = project.script.computed_archs
-    if any(each.variable == "TORCH_CUDA_ARCH_LIST" for each in project.script.switches):
+    if any(each.variable in _SET_ARCHS for each in project.script.switches):
         computed = None  # of what gpuforge sets, or only where it is not set
     computed = computed or project.cmake.computed_archs
     if named:

@@ -21,6 +21,7 @@ NAME = "setup.py"
 _LARGEST = 300_000  # characters; setuptools' own has 3,000
 _GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"
 _SHORT = r"--?(?:gpu-architecture|arch)=sm_(\w+)"  # also of PTX, if `-code` does not stand beside it
+_FLAG = r"gencode|-generate-code|,code=|-arch=|-gpu-architecture"
 _RUNS = {"run", "call", "check_call", "check_output", "Popen", "spawn"}
 _DOWNLOADS = ("urllib", "requests", "urllib3", "httpx")
 _ASKS_FOR_GPU = ("is_available", "cuda")
@@ -85,6 +86,7 @@ class Script:
     absent: list[Seen] = field(default_factory=list)
     asks_for_gpu: Where | None = None  # torch.cuda.is_available()
     computed_archs: Where | None = None  # flags for architectures that only a run knows
+    own_archs: list[Seen] = field(default_factory=list)  # environment variables that make them
     limited_api: Where | None = None
     no_ninja: bool = False
     texts: list[Seen] = field(default_factory=list)  # all short ones
@@ -98,7 +100,7 @@ def read(files: Files, backend: Iterable[str] = ()) -> Script:
     script = Script()
     main = _reader(files, NAME, script)
     readers = [main] if main else []
-    others = (*(main.helpers() if main else ()), *backend)
+    others = dict.fromkeys((*(main.helpers() if main else ()), *backend))
     readers += filter(None, (_reader(files, name, script) for name in others))
     for reader in readers:
         reader.note()
@@ -150,6 +152,10 @@ class ScriptTexts:
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
             self.values.setdefault(target.id, []).append(value)
+
+    def sources(self, name: str) -> list[ast.expr]:
+        """Return what a name is given in assignments, calls and loops."""
+        return [*self.values.get(name, ()), *self._items.get(name, ())]
 
     def bound(self, function: ast.FunctionDef, call: ast.Call) -> ScriptTexts:
         """Return these within a function, as one call of it gives values to its parameters."""
@@ -331,15 +337,25 @@ class _Reader:
                 yield node, node.module
 
     def helpers(self) -> list[str]:
-        """Return the project's modules that help setup.py; not those of the package that is built."""
-        paths = [name.replace(".", "/") for _, name in self.imported()]
-        files = [(path, file) for path in paths for file in (f"{path}.py", f"{path}/__init__.py")]
-        found = [
-            file
-            for path, file in files
-            if file in self.files.names and ("/" not in file or re.search(_HELPS, path))
-        ]
-        return list(dict.fromkeys(found))
+        """Return the project's modules that help setup.py; not those of the package that is built.
+
+        They lie beside it, or in a folder that it names; of a package in such a folder, they are all modules.
+        """
+        named = {seen.text.rpartition("/")[2] for seen in self.constants(without=())}
+        found: list[str] = []
+        for _, name in self.imported():
+            path, top = name.replace(".", "/"), name.partition(".")[0]
+            files = (f"{path}.py", f"{path}/__init__.py")
+            found += [
+                file
+                for file in files
+                if file in self.files.names and ("/" not in file or re.search(_HELPS, path))
+            ]
+            for folder in sorted({*self.files.modules.get(top, ())} - {""}):
+                if folder.rpartition("/")[2] in named:
+                    own = rf"{re.escape(f'{folder}/{top}')}(/[^/]+)?\.py"
+                    found += sorted(file for file in self.files.names if re.fullmatch(own, file))
+        return found
 
     def libraries(self) -> Iterator[Seen]:
         """Yield the libraries that extensions are linked with: `libraries=[...]`, `-lname`."""
@@ -350,7 +366,7 @@ class _Reader:
                         yield Seen(each.value, self.at(word.value))
         programs = [call.args[0] for call in self.calls if call.args and last_name(call.func) in _RUNS]
         for seen in self.constants(without=programs):  # no option of `ls -la`
-            if match := re.fullmatch(r"-l((?!ineinfo)[A-Za-z]\w*)", seen.text):
+            if match := re.fullmatch(r"-l((?!ineinfo|inux)[A-Za-z]\w*)", seen.text):
                 yield Seen(match[1], seen.where)
 
     def constants(self, *, without: Iterable[ast.expr]) -> Iterator[Seen]:
@@ -442,16 +458,13 @@ class _Reader:
             isinstance(node, ast.Call) and last_name(node.func) == "format"
         )
         words = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)] if makes else []
-        return (
-            self.texts.of(node)
-            if any(re.search(r"gencode|,code=|-arch=", str(word)) for word in words)
-            else ()
-        )
+        return self.texts.of(node) if any(re.search(_FLAG, str(word)) for word in words) else ()
 
     def gencode(self, text: str | None, node: ast.expr, at_least: str) -> Iterator[Gencode]:
         """Yield the architectures in `arch=…,code=…` for nvcc, if there are any."""
-        if text is None and self.script.computed_archs is None:
-            self.script.computed_archs = self.at(node)
+        if text is None:
+            self.script.own_archs += self.variables(node)
+            self.script.computed_archs = self.script.computed_archs or self.at(node)
         if (short := re.fullmatch(_SHORT, text or "")) and (arch := _parsed(short[1])):
             yield Gencode(short[0], self.at(node), at_least, arch, (arch,), (arch,))
         for match in re.finditer(_GENCODE, text or ""):
@@ -464,6 +477,26 @@ class _Reader:
                 real = tuple(code for code in known if code.sm in codes)
                 ptx = tuple(code for code in known if code.compute in codes)
                 yield Gencode(match[0], self.at(node), at_least, arch, real, ptx)
+
+    def variables(self, node: ast.expr) -> Iterator[Seen]:
+        """Yield the environment variables that a text is made from; arguments of most functions are not followed."""
+        pending: list[ast.AST] = [node]
+        names: set[str] = set()
+        while pending:
+            each = pending.pop()
+            yield from (Seen(name, self.at(each)) for name, _ in _reads(each))
+            if isinstance(each, ast.Name):
+                pending += self.texts.sources(each.id) if each.id not in names else ()
+                names.add(each.id)
+            elif isinstance(each, ast.Call) and last_name(each.func) not in {
+                *_COPIES,
+                "format",
+                "join",
+                "map",
+            }:
+                pending.append(each.func)
+            else:
+                pending += ast.iter_child_nodes(each)
 
     def switches(self) -> Iterator[Switch]:
         """Yield the environment variables that are read, once for each text that they are compared with."""

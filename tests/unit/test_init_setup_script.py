@@ -161,7 +161,7 @@ def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path)
         ('["-gencode=arch=compute_{},code=sm_{}".format(cc, cc) for cc in ["80"]]', ("80",), False),
         ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in detected()]', "common", True),
         ('["-arch=sm_80"]', ("80+ptx",), False),
-        ('["-arch=compute_%s" % os.environ.get("DEMO_CC")]', "common", True),
+        ('["-arch=compute_%s" % detected()]', "common", True),
         (
             '[f"-gencode=arch=compute_{c},code=sm_{c}" for c in found(os.environ["TORCH_CUDA_ARCH_LIST"])]',
             "common",
@@ -184,6 +184,31 @@ def test_a_variable_of_the_project_for_architectures_is_asked_for(tmp_path: Path
     script = f"{PLAIN}os.environ.get({variable!r}, '80')\nExtension('demo._c', ['k.cu'])"
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
     assert found.notes["own-archs"] == {"name": variable}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        '["-arch=compute_%s" % os.environ.get("DEMO_NVCC")]',
+        "[f'-arch=sm_{each}' for each in os.environ['DEMO_NVCC'].split(';')]",
+        "[]\nfor each in sorted(given):\n    nvcc += ['--generate-code={}'.format(each)]",
+    ],
+)
+def test_so_is_a_variable_that_flags_are_made_from(tmp_path: Path, flags: str) -> None:
+    """Here in a module of a package, in a folder that setup.py names, as CuPy has it."""
+    files = {
+        "setup.py": f"import sys\n{PLAIN}sys.path.append('install')\nimport demo_build\nExtension('demo._c', ['k.cu'])",
+        "install/demo_build/__init__.py": "",
+        "install/demo_build/_nvcc.py": (
+            f"import os\ngiven = os.getenv('DEMO_NVCC', '').split(';')\nnvcc = {flags}\n"
+            "default, target = ['-arch=sm_50'], f'{machine}-linux'"
+        ),
+        "k.cu": KERNEL,
+    }
+    found = drafted(tmp_path, files)
+    assert found.notes["own-archs"] == {"name": "DEMO_NVCC"}
+    assert not {"import-unknown", "of-system", "archs-refused"} & found.notes.keys()
+    assert found.keys["cuda.13.toolkit"] == "13.0"
 
 
 @pytest.mark.parametrize(
