@@ -242,13 +242,19 @@ _NVCC_TOOLS = {
 
 
 def write_nvcc(
-    nvcc: Path, toolkit: Path, behind: Path, gencode: Sequence[str] = (), accepted: Sequence[str] = ()
+    nvcc: Path,
+    toolkit: Path,
+    behind: Path,
+    gencode: Sequence[str] = (),
+    accepted: Sequence[str] = (),
+    left_out: Sequence[str] = (),
 ) -> Path:
     """Make the folder `toolkit` look like nvcc's own toolkit, with a wrapper as `bin/nvcc`; return that wrapper.
 
     The wrapper calls `nvcc` with the options among these that this version has, and with the architectures `gencode`
     (`-gencode=arch=compute_90,code=sm_90`) if a command has none of its own. A command for "others", or one with some
-    "missing", ends with an error, unless that is `accepted`. Builds find headers and libraries relative to the nvcc on
+    "missing", ends with an error, unless that is `accepted`. Of the architectures `left_out`, for a quick try, none is
+    compiled beside others. Builds find headers and libraries relative to the nvcc on
     their PATH or in CUDA_HOME, which is the wrapper. `behind` becomes a folder of links to the toolkit, with the
     programs that the cache calls. Raises MissingError if nvcc does not run.
     """
@@ -264,9 +270,14 @@ def write_nvcc(
         nvcc=called,
         options=" ".join(each for each in ("--objdir-as-tempdir", "--frandom-seed") if each in answer.stdout),
         gencode=" ".join(gencode),
-        named="\n".join(option.rpartition("=")[2] for option in gencode),
+        named=_images(gencode),
+        left_out=_images(left_out),
         accepted=" ".join(accepted),
     )
+
+
+def _images(gencode: Sequence[str]) -> str:
+    return "\n".join(option.rpartition("=")[2] for option in gencode)
 
 
 def _link(root: Path, place: Path, replaced: Set[str]) -> None:

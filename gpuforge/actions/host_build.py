@@ -48,6 +48,7 @@ class HostBuild(CompilingStep[P]):
     version: str = ""  # of a checkout, as `git describe` writes it
     before: tuple[tuple[str, ...], ...] = ()
     gencode: tuple[str, ...] = ()  # nvcc's options for the manifest's architectures
+    left_out: tuple[str, ...] = ()  # those for architectures that `--archs` leaves out
     accepted: tuple[str, ...] = ()  # what nvcc may compile for all the same: "others", or some "missing"
     cpu: str = ""  # the level that is compiled for: "x86-64-v2"
     system: tuple[str, ...] | None = None  # the system packages that it may use
@@ -93,7 +94,8 @@ class HostBuild(CompilingStep[P]):
             write_wrapper(path, self.names[what], at.scratch / "bin", self.cpu, libraries, rpath)
         if self.toolkit:
             nvcc = self.toolkit / "bin" / "nvcc"
-            write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc", self.gencode, self.accepted)
+            archs = self.gencode, self.accepted, self.left_out
+            write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc", *archs)
 
 
 def build(
@@ -179,6 +181,8 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     build, cuda = manifest.build, manifest.host_cuda
     at, host = context.machine.host_at(cell)
     targets = manifest.cuda.versions[cell.cuda].targets if cuda else ()
+    whole = context.file.whole.cuda.versions[cell.cuda].targets if cuda and context.file.whole else ()
+    gencode = tuple(option for target in targets for option in target.gencode)
     step = HostBuild[Handle](
         source=Staged(source(context)),
         env=Laid(build_environment(context, cell, at)),
@@ -192,7 +196,8 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         config_settings=build.config_settings,
         version=context.git_version,
         before=build.before,
-        gencode=tuple(option for target in targets for option in target.gencode),
+        gencode=gencode,
+        left_out=tuple(option for target in whole for option in target.gencode if option not in gencode),
         accepted=tuple(
             what
             for what, rules in _ACCEPTED.items()

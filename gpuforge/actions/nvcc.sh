@@ -1,4 +1,4 @@
-# nvcc of a host build: `write_nvcc` sets the variables nvcc, options, gencode, named, and accepted above this.
+# nvcc of a host build: `write_nvcc` sets the variables nvcc, options, gencode, named, left_out and accepted above this.
 object='' before='' files=''
 for word; do
     case $before in
@@ -22,7 +22,8 @@ if [ "$own" ]; then
     option='--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)[= ] *[^ ]+'
     given=$(printf ' %s' "$words" | tr -s '\n\t' '  ' | grep -oE " $option" | sort -u | tr -d '\n')
     others=''
-    if [ "$all$given" ]; then others=$(echo "${all:-$own}" | grep -vxF "$named"); fi
+    if [ "$all$given" ]; then others=$(echo "${all:-$own}" | grep -vxF "$named${left_out:+
+$left_out}"); fi
     missing=${given:+${all:+$(echo "$all" | grep -vxF "$own")}}
     case $accepted in *others*) others='' ;; esac
     case $accepted in *missing*) missing='' ;; esac
@@ -31,7 +32,22 @@ if [ "$own" ]; then
             ${missing:+without $missing} "(${given# })" >&2
         exit 1
     fi
-    if [ "$all" ] && [ -z "$given" ]; then set -- $gencode "$@"; fi
+    # For a quick try, a command with options for some of the architectures and for those left out loses the options.
+    try=''
+    if [ "$left_out" ] && echo "$own" | grep -qxF "$named" && echo "$own" | grep -qxF "$left_out"; then
+        try=$given count=$# before=''
+        while [ "$count" -gt 0 ]; do
+            word=$1 count=$((count - 1))
+            shift
+            case $before$word in
+                -arch | --gpu-architecture | -code | --gpu-code | -gencode | --generate-code) before=' ' ;;
+                -arch=* | --gpu-architecture=* | -code=* | --gpu-code=* | -gencode=* | --generate-code=*) ;;
+                ' '*) before='' ;;
+                *) set -- "$@" "$word" ;;
+            esac
+        done
+    fi
+    if [ "$all" ] && [ -z "$given" ] || [ "$try" ]; then set -- $gencode "$@"; fi
 fi
 case $options in *seed*) set -- ${object:+"-frandom-seed=$object"} "$@" ;; esac
 case $options in *objdir*) set -- --objdir-as-tempdir "$@" ;; esac

@@ -14,13 +14,21 @@ from gpuforge.cuda.targets import targets
 
 pytestmark = [pytest.mark.network, pytest.mark.toolkit, pytest.mark.xdist_group("audit-nvcc")]
 GENCODE = [option for target in targets(["80", "90a"], "90") for option in target.gencode]
+OTHER = "-gencode=arch=compute_75,code=sm_75"
 ALL = ["elf 80", "elf 90a", "ptx 90"]
 SOURCE = ["-c", "k.cu"]
 
 
-def called(nvcc: Path, folder: Path, *words: str, accepted: tuple[str, ...] = (), **env: str) -> list[str]:
+def called(
+    nvcc: Path,
+    folder: Path,
+    *words: str,
+    accepted: tuple[str, ...] = (),
+    left_out: tuple[str, ...] = (),
+    **env: str,
+) -> list[str]:
     """Return the images that a command embeds, or the error."""
-    wrapper = write_nvcc(nvcc, folder / "cuda", folder / "behind", GENCODE, accepted)
+    wrapper = write_nvcc(nvcc, folder / "cuda", folder / "behind", GENCODE, accepted, left_out)
     (folder / "k.cu").write_text("__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n")
     (folder / "k.o").touch()
     (folder / "given.rsp").write_text("-O2\n-arch=sm_80")
@@ -73,6 +81,29 @@ def test_a_command_for_other_architectures_ends(
     assert called(nvcc, tmp_path, *SOURCE, *words, **env) == [
         f"gpuforge: error: nvcc compiles for compute_80, not in the manifest, without compute_90 sm_90a ({given})"
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "images"),
+    [
+        (["-gencode", "arch=compute_86,code=sm_86", *GENCODE, "-O2"], ALL),
+        (["-gencode=arch=compute_86,code=[sm_86,compute_86]", *GENCODE], ALL),
+        (GENCODE, ALL),
+        ([], ALL),
+        (
+            [OTHER, *GENCODE[:1]],
+            [
+                "gpuforge: error: nvcc compiles for sm_75, not in the manifest, without compute_90 sm_90a "
+                f"({OTHER} {GENCODE[0]})"
+            ],
+        ),
+    ],
+)
+def test_for_a_quick_try_architectures_that_it_leaves_out_are_not_compiled(
+    words: list[str], images: list[str], nvcc: Path, tmp_path: Path
+) -> None:
+    left_out = tuple(option for target in targets(["86"], "86") for option in target.gencode)
+    assert called(nvcc, tmp_path, *SOURCE, *words, left_out=left_out) == images
 
 
 def test_a_command_that_takes_no_more_architectures_is_judged_by_its_own(nvcc: Path, tmp_path: Path) -> None:
