@@ -124,7 +124,7 @@ def _refused(project: Project, toolkit: str) -> Iterator[Seen]:
     """Yield the architectures that the project's files always compile for, and that a toolkit does not know."""
     known = set(release(toolkit).archs)
     for each in project.script.gencodes if not project.script.own_archs else ():
-        if not each.at_least and not {each.arch, *each.ptx} <= known:
+        if each.always and not each.at_least and not {each.arch, *each.ptx} <= known:
             yield Seen(each.arch.sm, each.where)
     for target, where in project.cmake_with(toolkit).archs.items():
         if target.arch not in known:
@@ -241,6 +241,11 @@ def _fixed(project: Project, toolkit: str) -> dict[Target, Where]:
             real.setdefault(target.arch, where)
         if target.ptx:
             virtual.setdefault(target.arch, where)
+    newer = [
+        arch for arch in virtual if arch > max(known)
+    ]  # PTX of the newest, which an older toolkit has of its own
+    if newer and not known & virtual.keys() and (own := known & real.keys()):
+        virtual[max(own)] = virtual[max(newer)]
     return {
         Target(arch, arch in real, arch in virtual and arch.variant != "a"): real.get(arch) or virtual[arch]
         for arch in sorted(known & {*real, *virtual})

@@ -12,7 +12,8 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from itertools import islice, product
+from itertools import count, islice, product
+from string import Formatter
 
 from gpuforge.project.files import Files, Seen, Where
 from gpuforge.runtime.arch import Arch
@@ -57,6 +58,7 @@ class Gencode:
     arch: Arch
     real: tuple[Arch, ...]  # of machine code
     ptx: tuple[Arch, ...]
+    always: bool  # not made from values, which may be for some versions of CUDA alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +182,8 @@ class ScriptTexts:
         if depth > _DEEPEST:
             return (None,)
         match node:
-            case ast.Constant(value=str() | int() as value):
-                return (str(value),)
-            case ast.Constant(value=None):
-                return ()  # a default
+            case ast.Constant(value=str() | int() | None as value):
+                return () if value is None else (str(value),)  # None is a default
             case ast.JoinedStr(values=parts):
                 return _joined(self.of(part, depth + 1) for part in parts)
             case ast.FormattedValue(value=value):
@@ -192,11 +192,12 @@ class ScriptTexts:
                 return _joined(self.of(part, depth + 1) for part in (left, right))
             case ast.BinOp(left=ast.Constant(value=str() as form), op=ast.Mod(), right=right):
                 values = right.elts if isinstance(right, ast.Tuple) else [right]
-                return self._filled(form.replace("%d", "%s").split("%s"), values, depth)
+                form = re.sub("%[ds]", "{}", form.replace("{", "{{").replace("}", "}}"))
+                return self._formatted(form, values, depth)
             case ast.Call(
                 func=ast.Attribute(value=ast.Constant(value=str() as form), attr="format"), args=values
             ):
-                return self._filled(form.split("{}"), values, depth)
+                return self._formatted(form, values, depth)
             case ast.Call(func=function, args=[_, _, *_] as parts) if last_name(function) == "join":
                 texts = [
                     tuple(_ANY_FOLDER if text is None else text for text in self.of(part, depth + 1))
@@ -205,6 +206,10 @@ class ScriptTexts:
                 return _joined([texts[0], *(each for text in texts[1:] for each in (("/",), text))])
             case ast.IfExp(body=body, orelse=other):
                 return _few((*self.of(body, depth + 1), *self.of(other, depth + 1)))
+            case ast.Subscript(
+                value=ast.Name() as value, slice=ast.UnaryOp(ast.USub(), ast.Constant(value=1))
+            ):
+                return self.items(value, depth + 1)[-1:]
             case ast.Name(id=name) if name in self.values or name in self._items:
                 return self._named(name, depth + 1)
         return (None,)
@@ -246,13 +251,30 @@ class ScriptTexts:
             )
         return self._known[key]
 
-    def _filled(self, pieces: list[str], values: list[ast.expr], depth: int) -> Texts:
-        if len(pieces) != len(values) + 1:
+    def _formatted(self, form: str, values: list[ast.expr], depth: int) -> Texts:
+        """Return the texts of `form.format(…)`; a value that is there twice is the same in both places."""
+        try:
+            pieces = [(text, name) for text, name, *_ in Formatter().parse(form)]
+        except ValueError:
             return (None,)
-        parts: list[Texts] = [(pieces[0],)]
-        for value, piece in zip(values, pieces[1:], strict=True):
-            parts += [self.of(value, depth + 1), (piece,)]
-        return _joined(parts)
+        automatic = count()
+        fields = [None if name is None else name or str(next(automatic)) for _, name in pieces]
+        names = dict.fromkeys(name for name in fields if name is not None)
+        if any(not name.isdecimal() or int(name) >= len(values) for name in names):
+            return (None,)
+
+        def texts() -> Iterator[str | None]:
+            for chosen in product(*(self.of(values[int(name)], depth + 1) for name in names)):
+                known = dict(zip(names, chosen, strict=True))
+                parts = [
+                    (text, known[name] if name else "")
+                    for (text, _), name in zip(pieces, fields, strict=True)
+                ]
+                yield (
+                    None if any(value is None for _, value in parts) else "".join(f"{a}{b}" for a, b in parts)
+                )
+
+        return _few(texts())
 
 
 def _joined(parts: Iterable[Texts]) -> Texts:
@@ -465,18 +487,19 @@ class _Reader:
         if text is None:
             self.script.own_archs += self.variables(node)
             self.script.computed_archs = self.script.computed_archs or self.at(node)
+        always = isinstance(node, ast.Constant)
         if (short := re.fullmatch(_SHORT, text or "")) and (arch := _parsed(short[1])):
-            yield Gencode(short[0], self.at(node), at_least, arch, (arch,), (arch,))
+            yield Gencode(short[0], self.at(node), at_least, arch, (arch,), (arch,), always)
         for match in re.finditer(_GENCODE, text or ""):
             with suppress(ValueError):
                 arch = Arch.parse(match[1])
                 codes = match[2].split(",")
                 known = [code for code in map(_parsed, codes) if code]
-                if not isinstance(node, ast.Constant) and known[:1] != [arch]:
+                if not always and known[:1] != [arch]:
                     continue  # a combination of two loops' values
                 real = tuple(code for code in known if code.sm in codes)
                 ptx = tuple(code for code in known if code.compute in codes)
-                yield Gencode(match[0], self.at(node), at_least, arch, real, ptx)
+                yield Gencode(match[0], self.at(node), at_least, arch, real, ptx, always)
 
     def variables(self, node: ast.expr) -> Iterator[Seen]:
         """Yield the environment variables that a text is made from; arguments of most functions are not followed."""

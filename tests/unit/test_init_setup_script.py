@@ -160,6 +160,15 @@ def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path)
         ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in (80, 90)]', ("80", "90"), False),
         ('["-gencode=arch=compute_{},code=sm_{}".format(cc, cc) for cc in ["80"]]', ("80",), False),
         ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in detected()]', "common", True),
+        ('["-gencode=arch=compute_{0},code=sm_{0}".format(cc) for cc in [80, 90]]', ("80", "90"), False),
+        ('["-gencode=arch=compute_{0},code=sm_{x}".format(cc, x=cc) for cc in [80, 90]]', "common", True),
+        (
+            "[]\nccs = [75]\nif cuda < (12, 0):\n    ccs += [35]\nccs += [90]\nif cuda > (14, 0):\n    ccs += [130]\n"
+            "for cc in ccs:\n    nvcc += ['-gencode', 'arch=compute_{0},code=sm_{0}'.format(cc)]\n"
+            "nvcc += ['-gencode', 'arch=compute_{0},code=compute_{0}'.format(ccs[-1])]",
+            ("75", "90+ptx"),
+            False,
+        ),
         ('["-arch=sm_80"]', ("80+ptx",), False),
         ('["-arch=compute_%s" % detected()]', "common", True),
         (
