@@ -204,7 +204,7 @@ def _installed(context: PlanContext, cell: Cell, at: Location, fetch: str, step:
     """Install what an action fetched into an environment."""
     wheels = ActionInput(fetch, "wheels")
     install = MakeEnvironment[Handle](wheels=wheels, python=compiler.interpreter(cell, at))
-    return _add(context, cell, at, install, step, outputs=("environment",))
+    return _add(context, cell, at, install, step, outputs=("environment",), passes=(variables.FILES,))
 
 
 def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> ActionInput:

@@ -3,8 +3,8 @@
 `--only-binary` keeps pip from the source distributions of an index. It does not apply to URLs in the metadata of a
 wheel: pip would build a source distribution there, with this machine's settings and network.
 
-A wheel that the store has is not downloaded again: it is found by the sha256 that the index states, and pip checks it
-as it checks what it downloads. pip's own cache does the same only where the index allows caching.
+A wheel that the store has is neither downloaded again nor copied: it is found by the sha256 that the index states, and
+pip checks it as it checks what it downloads. pip's own cache does the same only where the index allows caching.
 
 It is a separate program, which is run by the Python that wheels are fetched for, as `PYTHON -I pip_alone.py
 __pip-runner__.py …`.
@@ -13,9 +13,12 @@ __pip-runner__.py …`.
 import os
 import re
 import runpy
+import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 REFUSED = "pip is here to fetch and may not start"
 _STARTS = frozenset(
@@ -55,7 +58,15 @@ def take_from_store(runner, files):  # type: ignore[no-untyped-def]
                 own.symlink_to(kept)
         return look(link, folder, hashes, *rest, **more)
 
+    def link(source, target):  # type: ignore[no-untyped-def]
+        with suppress(OSError):  # no hard links here, or another disk
+            if Path(source).parent == Path(apart):
+                os.link(Path(source).resolve(), target)
+                return
+        shutil.copy(source, target)
+
     prepare._check_download_dir = look_in_store_first  # type: ignore[assignment]
+    prepare.shutil = SimpleNamespace(copy=link)  # type: ignore[assignment,attr-defined]
 
 
 if __name__ == "__main__":

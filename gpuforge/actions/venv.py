@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import ctypes
 import os
+import re
 import shutil
 import subprocess
-import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Protocol
 
 from uv import find_uv_bin
 
+from gpuforge import digest
 from gpuforge.errors import ActionError
 from gpuforge.manifest.braces import fill
 
@@ -35,27 +38,76 @@ def create(python: Path, folder: Path) -> Path:
 
 
 def install(python: Path, wheels: Path) -> None:
-    """Install every wheel in the folder `wheels`, and nothing else, into the environment of `python`."""
-    files = sorted(str(path) for path in wheels.glob("*.whl"))
+    """Install every wheel in the folder `wheels`, and nothing else, into the environment of `python`.
+
+    Larger files that the store has are linked from there.
+    """
+    files = sorted(wheels.glob("*.whl"))
     if not files:
         return
-    with tempfile.TemporaryDirectory(dir=python.parent.parent.parent) as beside:
+    linked: dict[str, Path] = {}
+    beside = python.parents[2] / ".gpuforge-wheels"  # uv writes the path into the environment
+    beside.mkdir(exist_ok=True)
+    try:
+        if stored := os.environ.get("GPUFORGE_FILES"):
+            files = [_without_stored(path, beside, Path(stored), linked) for path in files]
         # uv unpacks wheels into its cache and links from there. If it cannot link, it copies every file.
-        answer = _uv(
-            *(
-                "pip",
-                "install",
-                "--no-deps",
-                "--reinstall",
-                "--compile-bytecode",
-                f"--python={python}",
-                "--",
-                *files,
-            ),
-            TMPDIR=beside,
-        )
+        words = [
+            "pip",
+            "install",
+            "--no-deps",
+            "--reinstall",
+            "--compile-bytecode",
+            f"--python={python}",
+            "--",
+        ]
+        answer = _uv(*words, *files, TMPDIR=str(beside))
+    finally:
+        shutil.rmtree(beside)
     if answer.returncode:
         raise _error("the build requirements could not be installed", answer.stdout)
+    for name, file in linked.items():
+        (site,) = python.parent.parent.glob("lib/python3*/site-packages")
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).unlink(missing_ok=True)  # of another wheel
+        try:
+            os.link(file, site / name)
+        except OSError:  # no hard links here, or too many
+            shutil.copy(file, site / name)
+
+
+def _without_stored(path: Path, folder: Path, stored: Path, linked: dict[str, Path]) -> Path:
+    """Return a wheel without the files that the store has in `stored`, which are added to `linked`.
+
+    It is made in `folder`; without such files it is the wheel at `path` itself. Python files stay, as uv compiles them,
+    its metadata, and what is not for `site-packages`.
+    """
+    from gpuforge.wheel import record
+    from gpuforge.wheel.archive import BROKEN
+
+    found: dict[str, Path] = {}
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            listings = [name for name in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)]
+            rows = [row for name in listings for row in record.rows([wheel.read(name)])]
+            sums = {row.name: record.sha256(row.digest) for row in rows}
+            for member in wheel.infolist():
+                name, sha256 = member.filename, sums.get(member.filename, "")
+                executable = "-x" if member.external_attr >> 16 & 0o111 else ""
+                file = stored / sha256[:2] / f"{sha256}{executable}"
+                of_site = not re.search(r"\.py$|^[^/]+\.(data|dist-info)/|(^|/)\.\.?/|^/", name)
+                if sha256 and of_site and file.is_file() and digest.of_file(file) == sha256:
+                    found[name] = file
+            if not found:
+                return path
+            with zipfile.ZipFile(folder / path.name, "w") as lean:
+                for member in wheel.infolist():
+                    if member.filename not in found:
+                        lean.writestr(member, wheel.read(member), zipfile.ZIP_STORED)
+    except (*BROKEN, csv.Error):
+        return path  # uv says what is wrong with it
+    linked |= found
+    return folder / path.name
 
 
 def require(python: Path, requirements: Sequence[str], folders: Sequence[Path]) -> None:

@@ -201,8 +201,7 @@ class FolderStore:
 
     def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
         """Keep the outputs in `folder` (made by `scratch`; it is moved) under `key`; the first process wins."""
-        _protect(folder, entry)
-        self._share(folder, entry)
+        self._keep(folder, entry)
         for other in {each.name for each in folder.iterdir()} - {*entry.outputs}:
             _discard(folder / other)
         box = folder.parent
@@ -231,21 +230,39 @@ class FolderStore:
             raise OSError(msg)
         return stored
 
-    def _share(self, folder: Path, entry: StoreEntry) -> None:
-        """Replace larger files by links to those that other entries have, after reading them: one may be damaged."""
+    def _keep(self, folder: Path, entry: StoreEntry) -> None:
+        """Take write permission from files, and let entries share larger ones.
+
+        Folders stay writable: their owner can delete the store with `rm -r`. A file with further hard links, as uv and
+        CMake make them, is copied: it could be changed by the others, and these would lose their write permission. But
+        an action may link files of other entries, as they were read a moment ago.
+        """
         for file in entry.files:
-            if file.link or file.size < _SHARED:
+            if file.link:
                 continue
-            path, own = folder / file.path, folder.parent / "shared"
+            path, mode = folder / file.path, 0o555 if file.executable else 0o444
             kept = self.root / _FILES / file.sha256[:2] / f"{file.sha256}{'-x' if file.executable else ''}"
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(OSError):  # no hard links here, or too many
-                try:
-                    os.link(path, kept)
-                except FileExistsError:
-                    sound = digest.of_file(kept) == file.sha256
-                    os.link(*((kept, own) if sound else (path, own)))
-                    own.rename(path if sound else kept)
+            is_shared = file.size >= _SHARED
+            if path.stat().st_nlink > 1:
+                if is_shared and kept.exists() and kept.samefile(path):
+                    continue
+                own = path.with_name(uuid4().hex)
+                shutil.copy(path, own)
+                own.rename(path)
+            path.chmod(mode)
+            if is_shared:
+                self._share(path, kept, folder.parent / "shared", file.sha256)
+
+    def _share(self, path: Path, kept: Path, own: Path, sha256: str) -> None:
+        """Replace a file by a link to the one that other entries have, after reading that: it may be damaged."""
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # no hard links here, or too many
+            try:
+                os.link(path, kept)
+            except FileExistsError:
+                sound = digest.of_file(kept) == sha256
+                os.link(*((kept, own) if sound else (path, own)))
+                own.rename(path if sound else kept)
 
     def sweep(self) -> None:
         """Remove shared files that no entry has any more."""
@@ -368,22 +385,6 @@ def alias_of(place: Path) -> str:
 
 def _is_large(entry: StoreEntry) -> bool:
     return sum(file.size for file in entry.files) > _LARGE
-
-
-def _protect(folder: Path, entry: StoreEntry) -> None:
-    """Take write permission from stored files, so that no later action changes them by accident.
-
-    Folders stay writable: their owner can delete the store with `rm -r`. A file with further hard links, as uv and
-    CMake make them, is copied: it could be changed by the others, and these would lose their write permission.
-    """
-    for file in entry.files:
-        if not file.link:
-            path = folder / file.path
-            if path.stat().st_nlink > 1:
-                own = path.with_name(uuid4().hex)
-                shutil.copy(path, own)
-                own.rename(path)
-            path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
 
 
 def _discard(path: Path) -> None:

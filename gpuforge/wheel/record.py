@@ -52,8 +52,8 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member], budget: Budget) 
         budget.spend("entries", 1)
         unlisted.pop(name, None)
         actual = sizes.get(name)
-        if actual is not None and ".so" in name and (sha256 := _sha256(digest)):
-            hashes[name] = sha256
+        if actual is not None and ".so" in name and (known := sha256(digest)):
+            hashes[name] = known
         if actual is not None and digest and size in {None, actual}:
             odd.pop(name, None)
         elif actual is not None or name in odd or len(odd) < _MOST:
@@ -64,7 +64,7 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member], budget: Budget) 
     return Record(tuple(unlisted), hashes, odd, more)
 
 
-def _sha256(text: str) -> str:
+def sha256(text: str) -> str:
     """Return the sha256 in a row in hexadecimal; "" if it has none."""
     algorithm, _, encoded = text.partition("=")
     try:

@@ -57,6 +57,11 @@ def test_a_larger_file_is_there_once_and_a_damaged_one_is_not_passed_on(tmp_path
     one, two = put(store, text), put(store, text, OTHER)
     path = one.path("kernel.fatbin")
     assert path.samefile(two.path("kernel.fatbin"))
+    with store.scratch() as out:  # an action may link it, too
+        os.link(path, out / "linked")
+        made = StoreEntry("k", 1.5, "2026-11-21T14:03:00+00:00", ("linked",), survey(out, ["linked"]))
+        assert store.commit(third, out, made).path("linked").samefile(path)
+    remove(store.place(third))
     assert not one.path("tree").joinpath("bin/nvcc").samefile(two.path("tree") / "bin/nvcc")
     whole = upkeep.entries(store)
     assert sum(each.size for each in whole) == len(text) + 2 * (10 + 3)  # with the two small ones

@@ -298,6 +298,7 @@ def test_a_wheel_that_the_store_has_is_not_downloaded_again(
             wheelhouse.download(Path(sys.executable), ["demo"], wheels, what="it", hint="")
             assert (wheels / path.name).read_bytes() == content
             assert len(index.ranges) == requests
+            assert (kept.exists() and kept.samefile(wheels / path.name)) == (there == content)
         kept.write_bytes(content)
         both = tmp_path / "both"
         wheelhouse.download(Path(sys.executable), ["demo", "demo<1"], both, what="it", hint="")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from audit_samples import wheel
 
+from gpuforge import digest
 from gpuforge.actions import venv
 from gpuforge.errors import ActionError
 from gpuforge.execute import workdir
@@ -72,6 +74,40 @@ def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path:
     module.write_text("def main():\n    print('corrected')\n")
     said = subprocess.run([folder / "bin/tool"], check=True, capture_output=True, text=True).stdout
     assert said == "corrected\n"
+
+
+@pytest.mark.thorough
+def test_files_that_the_store_has_are_linked_and_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = {"libtool.so": b"l", "damaged.so": b"d", "tool.py": b"p = 1", "other.so": b"o", "program": b"x"}
+    where = {name: f"tool/{name}" for name in content} | {"program": "tool-1.0.data/scripts/program"}
+    files = {where[name]: data for name, data in content.items()}
+    path = wheel(tmp_path / "wheels", files, name="tool-1.0-py3-none-any.whl", purelib=True)
+    stored = {}
+    with zipfile.ZipFile(path) as archive:
+        content["METADATA"] = archive.read(where.setdefault("METADATA", "tool-1.0.dist-info/METADATA"))
+    for name in content.keys() - {"other.so"}:
+        sha256 = digest.of_bytes(content[name])
+        stored[name] = tmp_path / "files" / sha256[:2] / sha256
+        stored[name].parent.mkdir(parents=True, exist_ok=True)
+        stored[name].write_bytes(b"?" if name == "damaged.so" else content[name])
+    monkeypatch.setenv("GPUFORGE_FILES", str(tmp_path / "files"))
+    environment = tmp_path / "made/environment"
+    python = venv.create(Path(sys.executable), environment)
+    venv.install(python, path.parent)
+    (package,) = environment.glob("lib/*/site-packages/tool")
+    found = {name: package.parent / where[name] for name in content} | {
+        "program": environment / "bin/program"
+    }
+    assert {name: each.read_bytes() for name, each in found.items()} == content
+    linked = {name for name, each in stored.items() if each.samefile(found[name])}
+    assert linked == {"libtool.so"}
+    assert list(package.glob("__pycache__/tool.*.pyc"))
+    assert [each.name for each in environment.parent.iterdir()] == ["environment"]
+    venv.check(python)
+    venv.install(python, path.parent)  # again: what is there is replaced
+    assert stored["libtool.so"].samefile(found["libtool.so"])
 
 
 @pytest.mark.thorough
