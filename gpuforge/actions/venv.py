@@ -68,8 +68,7 @@ def install(python: Path, wheels: Path) -> None:
         raise _error("the build requirements could not be installed", answer.stdout)
     for name, file in linked.items():
         (site,) = python.parent.parent.glob("lib/python3*/site-packages")
-        (site / name).parent.mkdir(parents=True, exist_ok=True)
-        (site / name).unlink(missing_ok=True)  # of another wheel
+        (site / name).unlink()
         try:
             os.link(file, site / name)
         except OSError:  # no hard links here, or too many
@@ -77,10 +76,10 @@ def install(python: Path, wheels: Path) -> None:
 
 
 def _without_stored(path: Path, folder: Path, stored: Path, linked: dict[str, Path]) -> Path:
-    """Return a wheel without the files that the store has in `stored`, which are added to `linked`.
+    """Return a wheel in which files are empty that the store has in `stored`, and add these to `linked`.
 
     It is made in `folder`; without such files it is the wheel at `path` itself. Python files stay, as uv compiles them,
-    its metadata, and what is not for `site-packages`.
+    its metadata, and what is not for `site-packages`. (Files that a wheel lacks, uv may take out of RECORD.)
     """
     from gpuforge.wheel import record
     from gpuforge.wheel.archive import BROKEN
@@ -102,8 +101,8 @@ def _without_stored(path: Path, folder: Path, stored: Path, linked: dict[str, Pa
                 return path
             with zipfile.ZipFile(folder / path.name, "w") as lean:
                 for member in wheel.infolist():
-                    if member.filename not in found:
-                        lean.writestr(member, wheel.read(member), zipfile.ZIP_STORED)
+                    data = b"" if member.filename in found else wheel.read(member)
+                    lean.writestr(member, data, zipfile.ZIP_STORED)
     except (*BROKEN, csv.Error):
         return path  # uv says what is wrong with it
     linked |= found

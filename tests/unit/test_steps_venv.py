@@ -104,6 +104,8 @@ def test_files_that_the_store_has_are_linked_and_not_unpacked(
     linked = {name for name, each in stored.items() if each.samefile(found[name])}
     assert linked == {"libtool.so"}
     assert list(package.glob("__pycache__/tool.*.pyc"))
+    listed = (package.parent / "tool-1.0.dist-info/RECORD").read_text()
+    assert all(name in listed for name in where.values() if ".data/" not in name)
     assert [each.name for each in environment.parent.iterdir()] == ["environment"]
     venv.check(python)
     venv.install(python, path.parent)  # again: what is there is replaced
