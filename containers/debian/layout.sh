@@ -2,13 +2,15 @@
 set -eu
 purpose=$1
 own=$2
+set -- pip
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/tmp/gpuforge/wheels PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore
 tag="cp$(echo "$own" | tr -d .)"
 # A venv: Debian's Python itself installs to /usr/local/lib/python3/dist-packages, or refuses to.
-"python$own" -m venv "/opt/python/$tag-$tag"
+"python$own" -m venv --without-pip "/opt/python/$tag-$tag"
+pip=$(echo /tmp/gpuforge/wheels/pip-*.whl)/pip
+[ "$purpose" = test ] || set -- pip build
 for python in /opt/python/cp*-cp*/bin/python; do
-  "$python" -m pip install --upgrade pip
-  [ "$purpose" = test ] || "$python" -m pip install build
+  "$python" "$pip" install "$@"
 done
 [ "$purpose" = test ] && exit
 
