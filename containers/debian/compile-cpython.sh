@@ -11,7 +11,7 @@ tar -xf "/sources/cpython-$minor.tar" --strip-components=1 --directory="$work"
 cd "$work"
 # OPT is CPython's default without -g (configure adds -DNDEBUG): setuptools gives it to every extension that is built
 # with this Python.
-OPT="-fwrapv -O3 -Wall" ./configure --quiet --prefix="$prefix" --disable-test-modules \
+OPT="-fwrapv -O3 -Wall" ./configure --quiet --build="$TRIPLET" --prefix="$prefix" --disable-test-modules \
   --without-static-libpython --with-ensurepip=no $gil
 # No bytecode for -O and -OO: 3.13 makes all in one call, 3.11 each in its own.
 sed -i 's/-o 0 -o 1 -o 2/-o 0/; s/\S* -Wi -OO\? /true /' Makefile

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from gpuforge import datafile, digest
 from gpuforge.containers import image_reference as references
+from gpuforge.containers.emulation import debian_name
 from gpuforge.toolkits.providers import debian
 from gpuforge.wheel.filename import LinuxTag
 
@@ -122,8 +123,8 @@ class Stage(NamedTuple):
     """One image that is made from one Dockerfile.
 
     `base` is a Debian release, another stage, or the reference of an image in a registry. `cpython` is the stage with
-    its further Pythons, `sources` are compiled in it, `also_from` is an older Debian suite for packages that its own
-    does not have, `toolkit` the CUDA minor that is put into it.
+    its further Pythons, `sources` are compiled in it for `machine` on the type of this machine, `also_from` is an older
+    Debian suite for packages that its own does not have, `toolkit` the CUDA minor that is put into it.
     """
 
     name: str
@@ -200,7 +201,11 @@ def _debian(entry: ImageRow, machine: str) -> Stage:
         f"cpython-{entry.suite}",
         "debian/cpython.Dockerfile",
         debian_release,
-        (("PYTHONS", " ".join(minors)),),
+        (
+            ("ARCHITECTURE", debian_name(machine)),
+            ("PYTHONS", " ".join(minors)),
+            ("TRIPLET", f"{machine}-linux-gnu"),
+        ),
         sources=tuple(cpythons()[minor] for minor in minors),
         machine=machine,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -103,7 +104,11 @@ class ImageBuilder(NamedTuple):
         if self.images.find(reference):
             return reference
         arguments = dict(stage.arguments)
-        arguments["BASE"] = self._base(stage.base, stage.machine, log)
+        compiled_on = platform.machine() if stage.sources else stage.machine
+        arguments["BASE"] = self._base(stage.base, compiled_on, log)
+        if stage.sources:
+            cross = "" if stage.machine == compiled_on else "-" + arguments["TRIPLET"].replace("_", "-")
+            arguments["COMPILER"] = f"g++{cross}"
         if stage.cpython:
             arguments["CPYTHON"] = self._make_image(stage.cpython, log)
         with self._scratch(stage.name) as scratch:

@@ -26,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _images_of_aarch64() -> None:
-    """Skip without the images: CPython is compiled in them under emulation, which takes long."""
+    """Skip without the images, which take long to make."""
     with closing(Images()) as images:
         for name in IMAGES:
             image = catalog.find(name, "aarch64")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from image_samples import MemoryImages
-from toolkit_samples import Server
+from toolkit_samples import Server, sha256
 
 from gpuforge import digest, locks
 from gpuforge.containers import catalog, emulation, image_build
@@ -194,6 +194,50 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
         for machine, base in bases.items():
             assert image_build.debian_base(release, machine, images, tmp_path, log) == base
     assert said == []
+
+
+@pytest.mark.usefixtures("mirrored")
+@pytest.mark.parametrize(
+    ("here", "machine", "compiler"),
+    [
+        ("x86_64", "x86_64", "g++"),
+        ("x86_64", "aarch64", "g++-aarch64-linux-gnu"),
+        ("aarch64", "aarch64", "g++"),
+        ("aarch64", "x86_64", "g++-x86-64-linux-gnu"),
+    ],
+)
+def test_a_python_for_another_machine_type_is_made_by_a_cross_compiler_of_this_one(
+    builder: Callable[..., ImageBuilder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    here: str,
+    machine: str,
+    compiler: str,
+) -> None:
+    asked = image("bookworm", machine)
+    (tmp_path / "www" / "python.tar").write_bytes(b"sources")
+    source = catalog.CPythonSource("3.13", "3.13.5", "python.tar", sha256(b"sources"))
+    monkeypatch.setattr(catalog, "cpythons", lambda: {"3.13": source})
+    monkeypatch.setattr(catalog, "stage_of", catalog.stage_of.__wrapped__)
+    monkeypatch.setattr(platform, "machine", lambda: here)
+    tag = digest.of_file(tmp_path / "www" / "dists" / "bookworm" / "InRelease")[:12]
+    bases = {
+        "x86_64": f"localhost/gpuforge/debian-bookworm:{tag}",
+        "aarch64": f"localhost/gpuforge/debian-bookworm-aarch64:{tag}",
+    }
+    images = MemoryImages(
+        {base: EngineImage("sha256:0", 1) for base in bases.values()}, fails=ActionError.of("it failed")
+    )
+    with pytest.raises(ActionError):
+        builder(images).make(asked)
+    (arguments,) = images.arguments.values()
+    assert arguments == {
+        "ARCHITECTURE": {"x86_64": "amd64", "aarch64": "arm64"}[machine],
+        "BASE": bases[here],
+        "COMPILER": compiler,
+        "PYTHONS": "3.13",
+        "TRIPLET": f"{machine}-linux-gnu",
+    }
 
 
 def test_a_release_that_the_mirror_no_longer_has_is_reported(
