@@ -66,7 +66,7 @@ def take_from_store(runner, files):  # type: ignore[no-untyped-def]
         shutil.copy(source, target)
 
     prepare._check_download_dir = look_in_store_first  # type: ignore[assignment]
-    prepare.shutil = SimpleNamespace(copy=link)  # type: ignore[assignment,attr-defined]
+    prepare.shutil = SimpleNamespace(**{**vars(shutil), "copy": link})  # type: ignore[assignment,attr-defined]
 
 
 if __name__ == "__main__":
