@@ -21,7 +21,7 @@ from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.audit.rules.loading import is_imported
 from gpuforge.binary.elf.file import version_hash
 from gpuforge.binary.elf.header import DT_SYMTAB
-from gpuforge.binary.elf.symbols import gnu_hash, hash_at
+from gpuforge.binary.elf.symbols import export_hash, hash_at
 from gpuforge.binary.facts import Bindings, ElfObject
 from gpuforge.cpython import CPython
 from gpuforge.cuda.version import numbers_of
@@ -51,6 +51,7 @@ _IN_EVERY_PYTHON = re.compile(
     r"|mem(?:cpy|move|set|cmp|chr)|str(?:n?len|n?cmp|n?cpy|n?cat|r?chr|str|n?dup|to(?:u?ll?|[dfl])|error)|[cm]alloc|realloc|free"
     r"|abort|exit|atexit|qsort|bsearch|getenv|v?(?:f|s|sn)?printf|puts|putchar|f(?:open|close|read|write|flush|puts|putc)"
     r"|__cxa_(?:finalize|atexit)|__errno_location|__stack_chk_fail|__tls_get_addr"
+    r"|_ITM_\w+|_ZGTt\w+"  # of libitm: libstdc++ calls them, if it is linked statically, in transactions alone
 )
 # folders below that of a library where glibc looks for it first, on some processors (elf/dl-hwcaps.c, some until 2.36)
 _HWCAPS = re.compile(
@@ -67,6 +68,18 @@ _SUFFIXES = {
 }
 # of the oldest systems with Python wheels; glibc before 2.36 ignores objects that demand a newer kernel
 _KERNEL = (3, 10)
+
+
+# an object's name, the hashes of what it exports, whether it has versions, its hash table was followed, and the hashes
+# of each kind
+_Exports = tuple[str, frozenset[int], bool, bool, Mapping[str, frozenset[int]]]
+
+
+# kinds of refusals for which the bytes that are installed under a name depend on the installer
+_SEVERAL = {
+    "duplicate", "hidden member", "local name", "local sizes", "local checksum", "local method", "no local header",
+    "overlap", "other name", "other local name", "other data folder",
+}  # fmt: skip
 
 
 class Judged(NamedTuple):
@@ -103,7 +116,11 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
     if any(tag.startswith("linux_") for tag in wheel.platforms):
         unjudged += ["the versions of the system's libraries"]
     unjudged += ["functions of the system's libraries"] * bool(wheel.linked)
-    unjudged += ["relocations", "hash tables", "processor instructions"] if wheel.linked else []
+    if any(o.bindings and not o.bindings.all_followed for o in wheel.linked):
+        unjudged += ["large hash tables"]
+    unjudged += (
+        ["relocations", "processor instructions", "what code does when it is loaded"] if wheel.linked else []
+    )
     return Judged(tuple(problems), tuple(unjudged))
 
 
@@ -120,14 +137,13 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
         yield f"{root.name} can only be loaded as a program"
     module = root.name.partition(".")[0]
     has_symbols = root.bindings and any(tag == DT_SYMTAB for tag, _ in root.dynamic)
-    exports = _exports(root.bindings.exports) if root.bindings else frozenset()
-    if (
-        has_symbols
-        and module != "__init__"
-        and module.isascii()
-        and gnu_hash(f"PyInit_{module}") | 1 not in exports
-    ):
-        yield f"{root.name} does not define PyInit_{module}"
+    if has_symbols and root.bindings and module != "__init__" and module.isascii():
+        number = export_hash(f"PyInit_{module}", followed=root.bindings.all_followed)
+        if number not in _exports(root.bindings.exports):
+            yield f"{root.name} does not define PyInit_{module}"
+        for kind, hashes in root.bindings.kinds.items():
+            if kind and number in _exports(hashes):
+                yield f"PyInit_{module} is a {kind} of {root.name}"
 
 
 def _imported_early(graph: LinkGraph, wheel: WheelFacts, load_set: LoadSet) -> Iterator[str]:
@@ -149,12 +165,16 @@ def _is_looked_for(wheel: WheelFacts, module: ElfObject) -> bool:
 
 
 def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
-    """Yield the libraries that some systems load instead of those that were judged."""
+    """Yield the libraries that some systems load instead of those that were judged, or do not find."""
     named = grouped((found.name, found.file) for found in wheel.linked)
     for edge in graph.edges_of(wheel):
         target, files = edge.provider.object, named.get(edge.needed, [])
         if target and edge.needed in _LOADED and not edge.loader.is_program:
             yield f"Python has loaded the system's {edge.needed} before {target.file}"
+        if target and target.wheel == wheel.name and edge.route and edge.route.is_path:
+            roots = {_root(wheel, file) for file in (edge.loader.file, target.file)} - {None}
+            if len(roots) > 1:
+                yield f"where purelib and platlib differ, as on Fedora, {edge.loader.name} does not find {target.file}"
         if target is None or len(files) < 2:
             continue
         folders = {entry.folder for entry in layout.search(edge.loader, wheel.linked)}
@@ -164,8 +184,17 @@ def _hidden(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
                 yield f"on some processors glibc loads {file} instead of {target.file}"
 
 
+def _root(wheel: WheelFacts, file: str) -> bool | None:
+    """Return whether a file is installed into purelib, not platlib; None for one outside of both."""
+    _, data, rest = file.partition(".data/")
+    scheme = rest.partition("/")[0] if data else ""
+    return wheel.purelib if not data else {"purelib": True, "platlib": False}.get(scheme)
+
+
 def refused(wheel: WheelFacts) -> Iterator[str]:
     """Yield what glibc refuses on some systems, or on all, and files that are modules by their names alone."""
+    if twice := [refusal.member for refusal in wheel.refusals if refusal.kind in _SEVERAL]:
+        yield f"installers do not agree on the content of {_short(map(posixpath.basename, twice))}"
     modules = {o.file for o in wheel.linked}
     for file in wheel.members.keys() - modules:
         if _MODULE.search(file) and not (wheel.form in PACKAGES and layout.left_over_folder(file)):
@@ -214,16 +243,34 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
     scope |= {id(o): o for e in edges if (o := e.provider.object) is not None}
     unknown = {e.needed for e in edges if e.provider.object is None and not _has_versions(e.needed)}
     unknown |= {o.name for o in scope.values() if o.bindings is None}
-    exports = [(_exports(b.exports), bool(b.versions)) for o in scope.values() if (b := o.bindings)]
+    exports = [
+        (
+            o.name,
+            _exports(b.exports),
+            bool(b.versions),
+            b.all_followed,
+            {k: _exports(h) for k, h in b.kinds.items()},
+        )
+        for o in scope.values()
+        if (b := o.bindings)
+    ]
     problems, unjudged = [], set[str]()
     for found in load_set.objects:
         own = {e.needed for e in graph.from_object(found) if e.provider.object is not None}
         glibc = not any(_OF_MUSL.match(name) for name in found.needed)
         missing = []
-        for library, names in _imports(found.bindings):
+        for library, kind, names in _imports(found.bindings):
             if library and library not in own:
                 continue
-            lost = [name for name in names if not _is_defined(name, exports)]
+            definitions = {name: _definition(name, exports) for name in names}
+            other = grouped(
+                (d, name) for name, d in definitions.items() if d and kind and d[1] not in ("", kind)
+            )
+            problems += [
+                f"{found.name} uses {_short(sorted(each))} as a {kind}, and {where} defines it as a {defined}"
+                for (where, defined), each in other.items()
+            ]
+            lost = [name for name, definition in definitions.items() if not definition]
             lost = lost if library else [name for name in lost if not _IN_EVERY_PYTHON.fullmatch(name)]
             if library or (glibc and not unknown):
                 missing += lost
@@ -234,19 +281,22 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
     return problems, unjudged
 
 
-def _is_defined(name: str, exports: Iterable[tuple[frozenset[int], bool]]) -> bool:
-    """Return whether one of several objects defines a symbol, at its version if its symbols have any."""
+def _definition(name: str, exports: Iterable[_Exports]) -> tuple[str, str] | None:
+    """Return the first object that defines a symbol, at its version if its symbols have any, and the symbol's kind."""
     plain, _, version = name.partition("@")
-    number = gnu_hash(plain) | 1
-    at = {hash_at(number, version_hash(version)), hash_at(number, 0)} if version else set()
-    return any(
-        number in each and (not (at and versions) or not at.isdisjoint(each)) for each, versions in exports
-    )
+    known = {followed: export_hash(plain, followed=followed) for followed in (True, False)}
+    hashed = version_hash(version)
+    for library, hashes, versions, followed, kinds in exports:
+        number = known[followed]
+        at = {hash_at(number, hashed), hash_at(number, 0)} if version and versions else {number}
+        if not at.isdisjoint(hashes):
+            return library, next((kind for kind, of_kind in kinds.items() if number in of_kind), "function")
+    return None
 
 
-def _imports(bindings: Bindings | None) -> Iterator[tuple[str, list[str]]]:
-    for library, names in (bindings.imports if bindings else {}).items():
-        yield library, [name for name in names if not _OF_PYTHON.match(name)]
+def _imports(bindings: Bindings | None) -> Iterator[tuple[str, str, list[str]]]:
+    for (library, kind), names in (bindings.imports if bindings else {}).items():
+        yield library, kind, [name for name in names if not _OF_PYTHON.match(name)]
 
 
 @lru_cache(maxsize=256)  # a library is in the load sets of a hundred modules
@@ -261,8 +311,10 @@ def _has_versions(library: str) -> bool:
 
 
 def _python(binary: ElfObject) -> list[str]:
-    imports = binary.bindings.imports.get("", ()) if binary.bindings else ()
-    return [name for name in imports if _OF_PYTHON.match(name)]
+    imports = binary.bindings.imports.items() if binary.bindings else ()
+    return [
+        name for (library, _), names in imports if not library for name in names if _OF_PYTHON.match(name)
+    ]
 
 
 def _newer_functions(wheel: WheelFacts) -> Iterator[str]:

@@ -83,7 +83,14 @@ _SHARED = (
     "/opt/nvidia",
 )
 _DATA = re.compile(r"(?=[^/]+?-[^/])[^/]+\.data/(purelib|platlib|data|scripts|headers)/(.+)")
-_SCHEME = {"purelib": SITE, "platlib": SITE, "data": "/env", "scripts": "/env/bin", "headers": "/env/include"}
+# installers put headers into a folder below include/, or below include/site/python3.X/, of the project's name
+_SCHEME = {
+    "purelib": SITE,
+    "platlib": SITE,
+    "data": "/env",
+    "scripts": "/env/bin",
+    "headers": "/env/include/?",
+}
 
 
 class SearchEntry(NamedTuple):

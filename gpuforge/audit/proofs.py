@@ -268,7 +268,8 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
             yield Withheld(f"what was read fits {', '.join(fulfilled)}, but {reason}")
         elif not unknown:  # that a required package may have a library is a guess
             hold = "hold" if len(fulfilled) > 1 else "holds"
-            yield f"{', '.join(fulfilled)} {hold}; highest required: {highest}{_unread(wheel)}"
+            beside = f"; processor instructions were not read{_unread(wheel)}"
+            yield f"{', '.join(fulfilled)} {hold}; highest required: {highest}{beside}"
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
         fitting = policy.fitting(objects, policy.of_tag(bare)[1], _of_system(graph, wheel))
         has = "no manylinux policy has it all"

@@ -101,15 +101,19 @@ class SymbolNames(NamedTuple):
 class Bindings(NamedTuple):
     """The dynamic symbols by which an object is bound to others.
 
-    `imports` are the symbols that others must define, by the library that has their version; "" for those without one.
-    A name has its version behind it: "foo@X_2".
-    `exports` are the hashes of the symbols that it defines (DT_GNU_HASH), 32-bit numbers with the lowest bit set, and
-    of these with their versions, without that bit; see `symbols.hash_at`.
+    `imports` are the symbols that others must define, by the library that has their version ("" for those without one)
+    and their kind: "function", "variable", "thread-local variable", "" if the linker did not know it. A name has its
+    version behind it: "foo@X_2".
+    `exports` are the hashes of the symbols that it defines, 32-bit numbers with the lowest bit set
+    (`symbols.export_hash`), and of these with their versions, without that bit (`symbols.hash_at`). `kinds` has
+    those that are no functions.
     """
 
-    imports: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    imports: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType({})
     exports: bytes = b""
     versions: tuple[str, ...] = ()  # that it defines; its symbols may have none
+    kinds: Mapping[str, bytes] = MappingProxyType({})
+    all_followed: bool = True  # False if its hash table is so large that it may not lead to its symbols
 
 
 class BrokenSegment(NamedTuple):

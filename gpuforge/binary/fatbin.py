@@ -7,6 +7,7 @@ header (64 bytes or more) and a payload. All numbers are little endian.
 
 from __future__ import annotations
 
+import re
 import struct
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from gpuforge.runtime.arch import Arch
 
 MAGIC = b"\x50\xed\x55\xba"
 START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
+_NEWER = re.compile(rb"....[\x01-\x0f]\0[\x10-\x80]\0", re.DOTALL)  # another version or size of the header
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _LONGEST = 1 << 16  # stored bytes of a cubin that is unpacked
 _LONGEST_UNPACKED = 1 << 20
@@ -116,7 +118,7 @@ class Scanner:
     """Lists the containers of a file of `size` bytes, which is passed in chunks in order; payloads are skipped.
 
     The bytes outside of the containers are also searched for `mark`; `marked` is true after it was found. `texts` are
-    the offsets of PTX there.
+    the offsets of PTX there, and of containers in a form that is not known.
     """
 
     def __init__(self, size: int, mark: bytes = b"", wheel: Budget | None = None) -> None:
@@ -128,7 +130,7 @@ class Scanner:
         self.budget = _BUDGET
         self._size = size
         self._mark = mark
-        self._overlap = max(len(mark), len(START), ptx.HEADER)
+        self._overlap = max(len(mark), len(MAGIC), ptx.HEADER)
         self._walk: _Request | None = None
         self._want = (0, 0)
         self._resume = 0  # where the search continues
@@ -145,7 +147,7 @@ class Scanner:
         rest, self._rest = self._rest, b""
         if rest and self._walk is None and len(chunk) >= self._overlap:
             seam = rest + chunk[: self._overlap]
-            if not any(word in seam for word in (START, ptx.VERSION, self._mark) if word):
+            if not any(word in seam for word in (MAGIC, ptx.VERSION, self._mark) if word):
                 rest = b""  # avoids a copy of the chunk
         data = self._data = rest + chunk if rest else chunk
         self._base = offset - len(rest)
@@ -169,7 +171,7 @@ class Scanner:
     def _search(self, data: bytes, position: int) -> int:
         """Search from `position`; return the next position, or the end of `data`."""
         start = position - self._base
-        hit = find(data, START, start)
+        hit = find(data, MAGIC, start)
         if self._mark and not self.marked:
             self.marked = find(data, self._mark, start, hit if hit >= 0 else None) >= 0
         text = find(data, ptx.VERSION, start, hit if hit >= 0 else None)
@@ -207,9 +209,13 @@ class Scanner:
         self.wheel.spend("entries", 1)
         header = self._at_once(offset, 16) or (yield offset, 16)
         (payload,) = struct.unpack_from("<Q", header, 8)
-        self._resume = offset + len(START)  # if this is not a container
+        self._resume = offset + len(MAGIC)  # if this is not a container
         end = offset + 16 + payload
         if payload < _ENTRY.size or end > self._size:
+            return
+        if not header.startswith(START):  # code that compares the magic number has no such numbers behind it
+            if _NEWER.match(header):
+                self.texts.add(offset)
             return
         entries: list[FatbinEntry] = []
         samples = _Samples()

@@ -37,7 +37,7 @@ KINDS = frozenset(
     |no library|no name|no path|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside
     |overlap|package|packages|page|place|power|program|requires|schema|several .dist-info folders|shared files|size
     |static libcudart|strings|system|twice|unreadable|version|wants
-    |code|far|unwritable|value|count
+    |code|far|unwritable|value|count|type|target
     """.replace("\n    ", "").split("|")
 )
 WHOLE_WHEEL = {"GF401", "GF708", "GF714"}  # what these find may be true of a wheel as a whole

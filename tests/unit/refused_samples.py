@@ -206,6 +206,7 @@ SAMPLES: dict[str, Sample] = {
     "a tag of no policy": Sample("platform tag", zip_file(SOUND), "demo-1.0-py3-none-linux_x86_64.whl"),
     "a requirement by URL": Sample("requirement by URL", _described(f"{METADATA}Requires-Dist: other @ https://example.org/o.whl\n")),
     "data of an unknown scheme in another folder": Sample("other data scheme", _with(Entry(b"x.data/bin/x", b"x"))),
+    "data of a scheme in another folder": Sample("other data folder", _with(Entry(b"x.data/data/x", b"x"))),
     "data of an unknown scheme": Sample("data scheme", _with(Entry(b"demo-1.0.data/bin/x", b"x"))),
     "a script for pip alone": Sample("script for pip", _entry_points("[[console_scripts]]\n../../x = demo:main\n")),
     "a script behind another end of line": Sample(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from proof_samples import MODULE
 
 from gpuforge.audit import audit
 from gpuforge.binary.elf.file import opened
-from gpuforge.binary.elf.header import DT_GNU_HASH, DT_SYMTAB
+from gpuforge.binary.elf.header import DT_GNU_HASH, DT_HASH, DT_SYMTAB
 from gpuforge.binary.elf.symbols import gnu_hash
 
 LIBRARY = "demo.libs/libx.so.1"
@@ -104,6 +105,106 @@ def test_an_older_release_of_a_grafted_library(
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: newer})) == ""
     name = MODULE.rpartition("/")[2]
     assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: older})) == reason.format(name, name)
+
+
+X_IS = "{} uses x as a %s, and libx.so.1 defines it as a %s"
+PER_THREAD = "thread-local variable"
+LOST_X = "nothing that is loaded with {} defines x"
+FUNCTION, VARIABLE, TLS_VARIABLE = "int x(void) { return 1; }\n", "int x = 1;\n", "__thread int x = 1;\n"
+OF_IFUNC = 'static int y(void) { return 1; }\nvoid *z(void) { return y; }\nint x(void) __attribute__((ifunc("z")));\n'
+CALLS, READS = "int x(void);\nint use(void) { return x(); }\n", "extern int x;\nint use(void) { return x; }\n"
+READS_TLS = "extern __thread int x;\nint use(void) { return x; }\n"
+CALLS_WEAK = "int x(void) __attribute__((weak));\nint use(void) { return x(); }\n"
+MAY_CALL = "int x(void) __attribute__((weak));\nint use(void) { return x ? x() : 0; }\n"
+LATER = '__asm__(".symver y, x@X_%d");\nint y(void) { return 1; }\n'
+NODES = "X_1 {}; X_2 {}; X_3 { global: y; };"
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(("linked", "use", "library", "script", "reason"), [
+    (FUNCTION, CALLS, FUNCTION, "", ""),
+    (FUNCTION, CALLS, OF_IFUNC, "", ""),
+    (FUNCTION, CALLS, VARIABLE, "", X_IS % ("function", "variable")),
+    (FUNCTION, CALLS, TLS_VARIABLE, "", X_IS % ("function", PER_THREAD)),
+    (VARIABLE, READS, VARIABLE, "", ""),
+    (VARIABLE, READS, FUNCTION, "", X_IS % ("variable", "function")),
+    (VARIABLE, READS, TLS_VARIABLE, "", X_IS % ("variable", PER_THREAD)),
+    (TLS_VARIABLE, READS_TLS, TLS_VARIABLE, "", ""),
+    (TLS_VARIABLE, READS_TLS, VARIABLE, "", X_IS % (PER_THREAD, "variable")),
+    (FUNCTION, CALLS_WEAK, FUNCTION, "", ""),
+    (FUNCTION, CALLS_WEAK, "int other;\n", "", LOST_X),
+    (FUNCTION, MAY_CALL, "int other;\n", "", ""),
+    (FUNCTION, CALLS, LATER % 3, NODES, LOST_X),
+    (FUNCTION, CALLS, LATER % 1, NODES.replace("X_1 {}; X_2 {}; X_3", "X_1"), ""),
+])  # fmt: skip
+def test_what_a_symbol_is(
+    tmp_path: Path, linked: str, use: str, library: str, script: str, reason: str
+) -> None:
+    compiled(tmp_path, "libx.so.1", linked)
+    rpath = ["-Wl,--no-as-needed", "./libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]
+    module = compiled(tmp_path, "ext.so", f"{INIT}{use}", *rpath).read_bytes()
+    other = compiled(tmp_path, "libx.so.1", library, script=script).read_bytes()
+    assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: other})) == reason.format(
+        MODULE.rpartition("/")[2]
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(("source", "script", "reason"), [
+    ("int PyInit_ext = 1;\n", "", "PyInit_ext is a variable of {}"),
+    ("__thread int PyInit_ext = 1;\n", "", "PyInit_ext is a thread-local variable of {}"),
+    (INIT, "X_1 { global: PyInit_ext; };", ""),
+    ('__asm__(".symver y, PyInit_ext@X_1");\n' + INIT.replace("PyInit_ext", "y"), "X_1 { global: y; };",
+     "{} does not define PyInit_ext"),
+])  # fmt: skip
+def test_what_python_looks_for_in_a_module(tmp_path: Path, source: str, script: str, reason: str) -> None:
+    module = compiled(tmp_path, "ext.so", source, script=script).read_bytes()
+    assert withheld(wheel(tmp_path, {MODULE: module})) == reason.format(MODULE.rpartition("/")[2])
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize("style", ["gnu", "sysv"])
+@pytest.mark.parametrize("change", ["", "buckets", "name"])
+def test_a_hash_table_that_does_not_lead_to_a_function(tmp_path: Path, style: str, change: str) -> None:
+    source = "".join(f"int x_{number}(void) {{ return {number}; }}\n" for number in range(40))
+    path = compiled(tmp_path, "libx.so.1", source, f"-Wl,--hash-style={style}")
+    use = f"{INIT}int x_7(void);\nint use(void) {{ return x_7(); }}\n"
+    rpath = ["./libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]
+    module = compiled(tmp_path, "ext.so", use, *rpath).read_bytes()
+    data = bytearray(path.read_bytes())
+    with opened(path) as file:
+        assert file is not None
+        start = file.dynamic.place(DT_GNU_HASH if style == "gnu" else DT_HASH)
+    count, _, blooms = struct.unpack_from("<3I", data, start)
+    place = start + (16 + 8 * blooms if style == "gnu" else 8)
+    if change == "buckets":
+        data[place : place + 4 * count] = data[place + 4 : place + 4 * count] + data[place : place + 4]
+    changed = bytes(data).replace(b"\0x_7\0", b"\0y_7\0") if change == "name" else bytes(data)
+    reason = f"nothing that is loaded with {MODULE.rpartition('/')[2]} defines x_7"
+    assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: changed})) == reason * bool(change)
+
+
+@pytest.mark.parametrize(("place", "root", "reason"), [
+    ("demo-1.0.data/platlib/demo.libs/libx.so.1", False, ""),
+    ("demo-1.0.data/purelib/demo.libs/libx.so.1", True, ""),
+    ("demo-1.0.data/purelib/demo.libs/libx.so.1", False,
+     "where purelib and platlib differ, as on Fedora, {} does not find demo-1.0.data/purelib/demo.libs/libx.so.1"),
+    ("other-1.0.data/platlib/demo.libs/libx.so.1", False, "installers do not agree on the content of libx.so.1"),
+])  # fmt: skip
+def test_where_installers_put_a_library(tmp_path: Path, place: str, root: bool, reason: str) -> None:
+    path = wheel(tmp_path, {MODULE: ours(), place: elf(soname="libx.so.1")}, purelib=root)
+    assert withheld(path) == reason.format(MODULE.rpartition("/")[2])
+
+
+def test_a_library_that_is_twice_in_the_archive(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {MODULE: ours(), LIBRARY: elf(soname="libx.so.1")})
+    assert withheld(path) == ""
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr(LIBRARY, b"INPUT(libx.so.2)")
+    assert withheld(path) == "installers do not agree on the content of libx.so.1"
 
 
 @pytest.mark.parametrize(

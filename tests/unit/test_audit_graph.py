@@ -213,6 +213,7 @@ def test_python_preloads_count_for_libraries_and_not_for_programs(tmp_path: Path
         ("demo-1.0.data/platlib/demo/a.so", "/env/lib/python/site-packages/demo/a.so"),
         ("demo-1.0.data/data/share/x", "/env/share/x"),
         ("demo-1.0.data/scripts/tool", "/env/bin/tool"),
+        ("demo-1.0.data/headers/x.h", "/env/include/?/x.h"),
         ("neuron/.data/lib/a.so", "/env/lib/python/site-packages/neuron/.data/lib/a.so"),
     ],
 )

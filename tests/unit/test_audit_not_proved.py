@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import struct
 import zipfile
@@ -351,7 +352,8 @@ def _fits(own: Path, other: Path) -> bool:
 
 
 INSTRUCTIONS = (
-    "; not compared: functions of the system's libraries, relocations, hash tables, processor instructions"
+    "; not compared: functions of the system's libraries, relocations, processor instructions, what "
+    "code does when it is loaded"
 )
 EXT = "demo/ext.cpython-311-x86_64-linux-gnu.so"
 CUFFT = Floor(
@@ -441,7 +443,7 @@ CASES: dict[str, tuple[Topic, dict[str, Any], list[str]]] = {
         {"files": {EXT: elf(versions={"libc.so.6": ["GLIBC_2.28"]})}},
         [
             "manylinux_2_28_x86_64, manylinux_2_34_x86_64 hold; highest required: GLIBC 2.28 "
-            "(ext.cpython-311-x86_64-linux-gnu.so)"
+            "(ext.cpython-311-x86_64-linux-gnu.so); processor instructions were not read"
         ],
     ),
     "no policy": (
@@ -516,6 +518,17 @@ HERE = "import ctypes, os\nhere = os.path.dirname(__file__)\n"
         ("import ctypes, operator as o\no.attrgetter('CDLL')(ctypes)('libx.so')\n", "?"),
         ("import ctypes\nmatch ctypes:\n    case object(CDLL=f): f('libx.so')\n", "?"),
         ("import ctypes\nctypes.pythonapi.dlopen(b'libcublas.so.12', 2)\n", "names"),
+        ("import ctypes\nctypes._dlopen('libx.so', 2)\n", "?"),
+        ("import ctypes\nctypes.CDLL(None).dlmopen(0, b'libx.so', 2)\n", "?"),
+        ("import ctypes\nctypes.CDLL(None).__libc_dlopen_mode(b'libx.so', 2)\n", "?"),
+        ("import sqlite3\nsqlite3.connect('').enable_load_extension(True)\n", "?"),
+        ("import sys\nsys.modules.get('cty' + 'pes')\n", "run time"),
+        ("import sys\nsys.modules.get('demo.ext')\n", ""),
+        ("import ctypes\nctypes.__getattribute__('CD' + 'LL')\n", "run time"),
+        (
+            "from cuda import pathfinder\ngetattr(pathfinder, 'load_nvidia_' + 'dynamic_lib')('cublas')\n",
+            "run time",
+        ),
         ("import ctypes\ntype(ctypes.pythonapi).__mro__[1]('libx.so')\n", "run time"),
         ("import cffi\nn = 'lib'\nn += 'x.so.12'\ncffi.FFI().dlopen(n)\n", "?"),
         ("import ctypes, os\nctypes.CDLL(os.environ['X'])\n", "?"),
@@ -556,6 +569,7 @@ def test_python_code_that_opens_more_than_is_known(tmp_path: Path, code: str, re
         ("README.md", b"import ctypes\n", True),
         ("demo/tests/test_x.py", b"import ctypes, os\nctypes.CDLL(os.environ['X'])\n", True),
         ("demo.pth", b"import ctypes, os; ctypes.CDLL(os.environ['X'])\n", False),
+        ("demo.pth", codecs.BOM_UTF8 + b"import ctypes, os; ctypes.CDLL(os.environ['X'])\n", False),
         ("demo/code", b"import ctypes\nctypes.CDLL('libx.so')\n", False),
         ("demo/x.pyc", b"\xa7\r\r\n" + bytes(12) + b"\xe3CDLL", False),
         ("demo/x.pkl", b"\x80\x04\x8c\x06ctypes\x8c\x04CDLL\x93.", False),

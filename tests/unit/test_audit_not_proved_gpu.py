@@ -315,6 +315,7 @@ def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
         )
 
 
+NEWER = fatbin("sm_75").replace(b"\1\0\x10\0", b"\2\0\x10\0", 1)  # the version of its header
 OTHER = fatbin("sm_50")
 NOT_READ = "; not all data that is packed in binaries and texts was read"
 TEXT = b".version 8.7\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n"
@@ -367,6 +368,13 @@ def tar() -> bytes:
         pytest.param("demo/a.py", b"TARGET = '.version and .target sm_90'\n", "", id="words of PTX"),
         pytest.param("demo/flag", b"\0\1\2", "", id="a few bytes"),
         pytest.param("demo/k.h", OTHER, INSIDE, id="a fatbin as a header"),
+        pytest.param("demo/k.so", elf(sections={".data": NEWER}), INSIDE, id="a fatbin of another version"),
+        pytest.param(
+            "demo/k.so",
+            elf(sections={".data": NEWER.replace(b"\2\0\x10\0", b"\x0f\x84\x10\0")}),
+            "",
+            id="code that knows the magic number",
+        ),
         pytest.param("demo/k.bin", bytes(range(16)) + OTHER, INSIDE, id="behind other bytes"),
         pytest.param("demo/k.txt", b"text\n" * 200 + OTHER, INSIDE, id="behind a text"),
         pytest.param("demo/k.npy", NUMPY + OTHER, INSIDE, id="in an array"),

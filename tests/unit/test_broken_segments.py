@@ -83,6 +83,16 @@ def over_two_pages() -> bytes:
     return bytes(data)
 
 
+def relocated(place: int, kind: int, dynamic_flags: int = 6) -> bytes:
+    """Return a sample with one relocation."""
+    row = struct.pack("<QII", place, kind, 0) + bytes(8)
+    data = bytearray(elf(segment=(0x6474E552, row), dynamic=[(7, 64 + 56 * 4 + 1), (8, 24)]))
+    struct.pack_into("<I", data, 64 + 56 + 4, dynamic_flags)
+    return bytes(data)
+
+
+DYNAMIC_READ = 4  # the permissions of a dynamic section that may only be read
+
 BROKEN = {
     "a segment between pages": ("error", changed(LOAD, OFFSET, 16)),
     "a segment behind the end": ("error", changed(LOAD, SIZE, 1)),
@@ -112,6 +122,9 @@ BROKEN = {
     "relocations of 16 bytes": ("error", elf(dynamic=[(9, 16)])),
     "functions with relocations of the other kind": ("error", elf(dynamic=[(20, 17)])),
     "relocations elsewhere": ("error", elf(dynamic=[(7, 1 << 20), (8, 24)])),
+    "a relocation of a type that nobody knows": ("error", relocated(64, 200)),
+    "a relocation outside of all segments": ("error", relocated(1 << 20, 8)),
+    "a relocation of what may only be read": ("error", with_flags(4, relocated(64, 8, DYNAMIC_READ))),
     "more counted relocations than there are": ("error", elf(dynamic=[(0x6FFFFFF9, 8)])),
 }
 
@@ -131,9 +144,10 @@ def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: b
     [PLAIN, changed(LOAD, MEMORY, 1 << 16), second_load(1 << 20), changed(RELRO, MEMORY, 4000),
      with_flags(2), elf(dynamic=[(13, 64), (9, 24), (20, 7)]),
      with_tls(32), with_tls(0), with_tls(1, size=0, memory=1 << 20),
-     elf(dynamic=[(7, 64), (8, 24)]), elf(dynamic=[(7, 1 << 20), (8, 0)])],
+     relocated(64, 8), relocated(1 << 20, 0), elf(dynamic=[(7, 1 << 20), (8, 0)])],
     ids=["sound", "zeros behind", "two segments", "read-only to the end of a page", "written", "code of the end",
-         "thread-local variables", "not aligned", "zeros in no segment", "relocations", "no relocations"],
+         "thread-local variables", "not aligned", "zeros in no segment", "a relocation", "an empty one",
+         "no relocations"],
 )  # fmt: skip
 def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:
     assert findings_of(tmp_path, data) == []

@@ -7,6 +7,7 @@ that is known. Everything else is a file that may open any library.
 from __future__ import annotations
 
 import ast
+import codecs
 import re
 from collections.abc import Iterable, Mapping
 
@@ -22,7 +23,7 @@ from gpuforge.wheel.archive import Archive, Member
 
 # Functions that open libraries, ways to them by other names, and the variable that lets the next process open some
 _MEANS = re.compile(
-    rb"\b(?:CDLL|PyDLL|cdll|pydll|LoadLibrary|LibraryLoader|dlopen|load_library\w*|load_extension|load_dynamic"
+    rb"\b(?:CDLL|PyDLL|cdll|pydll|LoadLibrary|LibraryLoader|_?dlopen|dlmopen|__libc_dlopen_mode|load_library\w*|(?:enable_)?load_extension|load_dynamic"
     rb"|create_dynamic|ExtensionFileLoader)\b|load_nvidia_dynamic_lib|import\s+_?ctypes\s+as|(?:getattr|vars)\(\s*_?ctypes"
     rb"|ctypes\.__dict__|[\"'](?:_?ctypes|cffi)[\"']|LD_PRELOAD|LD_AUDIT"
 )
@@ -31,18 +32,19 @@ _OPENERS = {"CDLL", "PyDLL", "LoadLibrary", "dlopen"}
 _LOADERS = {"cdll", "pydll"}  # they open what is written behind them, too: cdll["libx.so"]
 _OTHERS = {
     "LibraryLoader", "load_library", "load_library_permanently", "load_nvidia_dynamic_lib", "load_extension",
-    "load_dynamic", "create_dynamic", "ExtensionFileLoader",
+    "enable_load_extension", "load_dynamic", "create_dynamic", "ExtensionFileLoader", "_dlopen", "dlmopen",
+    "__libc_dlopen_mode",
 }  # fmt: skip
 _VARIABLES = re.compile(rb"LD_PRELOAD|LD_AUDIT")
 # Code that is made at run time or read from data, modules by computed names, and programs that replace the process
 _COMPUTED = re.compile(
     rb"\b(?:exec|eval|run_path|run_module|spec_from_file_location|SourceFileLoader|SourcelessFileLoader)\(|(?<!re\.)\bcompile\("
-    rb"|\b(?:__import__|import_module)\b(?!\(\s*[\"'][\w.]+[\"']\s*[,)])|\bmodules\[(?!\s*[\"'][\w.]+[\"']\s*\])|\bctypeslib\b"
+    rb"|\b(?:__import__|import_module)\b(?!\(\s*[\"'][\w.]+[\"']\s*[,)])|\bmodules(?:\[|\.get\()(?!\s*[\"'][\w.]+[\"']\s*[],)])|\bctypeslib\b"
     rb"|\b(?:pickle|dill|cloudpickle|joblib|marshal|shelve)\.(?:loads?|open|Unpickler)\(|\bos\.(?:exec|posix_spawn)\w*\("
     rb"|\xef\xbc[\xa1-\xba]|\xef\xbd[\x81-\x9a]|\xf0\x9d[\x90-\x9f]"  # letters that Python takes for those of ASCII
 )
 _REACHED = re.compile(
-    rb"\bgetattr\(|\bvars\(|__dict__|\bglobals\(\)|__mro__|__bases__|__subclasses__|\b(?:getmembers|attrgetter|methodcaller)\b"
+    rb"\bgetattr\(|\bvars\(|__dict__|\bglobals\(\)|__mro__|__bases__|__subclasses__|__getattribute__|\b(?:getmembers|attrgetter|methodcaller)\b"
 )  # beside an import of a means
 _ENCODING = re.compile(
     rb"(?i)\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8|latin|iso-8859|us-ascii|ascii|cp125)[-\w]"
@@ -68,7 +70,9 @@ _TEXTS = (
     ".css",
     ".pyx",
 )
-_IMPORT = re.compile(rb"(?m)^\s*(?:import|from)\s+_?(?:ctypes|cffi)\b")
+_IMPORT = re.compile(
+    rb"(?m)^\s*(?:import|from)\s+(?:_?ctypes|cffi|cuda\.pathfinder|cuda\s+import\s+pathfinder)\b"
+)
 
 
 def collect(given: Iterable[Input]) -> dict[str, Openings]:
@@ -168,6 +172,7 @@ def _code(member: Member, data: bytes) -> bytes:
     """Return the code of a file; of a file of paths the lines that Python's `site` runs."""
     if not member.name.endswith(".pth"):
         return data
+    data = data.removeprefix(codecs.BOM_UTF8)
     return b"\n".join(line for line in data.splitlines() if line.startswith((b"import ", b"import\t")))
 
 

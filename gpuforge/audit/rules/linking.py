@@ -240,7 +240,12 @@ def _commands(graph: LinkGraph, library: ElfObject) -> Iterator[str]:
 _PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
 
 
-@rule("GF211", "error", "symbol versions are required from a library that is not NEEDED")
+@rule(
+    "GF211",
+    "error",
+    "symbol versions are required from a library that is not NEEDED",
+    contradicts="providers",
+)
 def versions_without_needed(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find required symbol versions of libraries that are not NEEDED, as `patchelf --remove-needed` leaves them.
 

@@ -389,6 +389,7 @@ _HELPER = r"\.abi3t?\.so(\.|$)"
     fix="Build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), and name it "
     "NAME.abi3.so; or tag the wheel for the one version.",
     applies_to=PACKAGES,
+    contradicts="providers",
 )
 def python_abi(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Compare modules with the tags: by the version in their file name, and by the symbols that they use."""

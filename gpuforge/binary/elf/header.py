@@ -13,9 +13,9 @@ from gpuforge.errors import MalformedError
 
 MAGIC = b"\x7fELF"
 RELOCATABLE, PROGRAM, SHARED = 1, 2, 3  # e_type
-EM_X86_64, EM_CUDA = 62, 190
+EM_X86_64, EM_AARCH64, EM_CUDA = 62, 183, 190
 MACHINES = {
-    3: "i686", EM_X86_64: "x86_64", 183: "aarch64", 40: "armv7l", 22: "s390x", 21: "ppc64le", 243: "riscv64",
+    3: "i686", EM_X86_64: "x86_64", EM_AARCH64: "aarch64", 40: "armv7l", 22: "s390x", 21: "ppc64le", 243: "riscv64",
     258: "loongarch64",
 }  # fmt: skip
 """Processors by e_machine, as platform tags name them."""
@@ -225,7 +225,7 @@ DT_VERNEED, DT_FILTER, DT_AUXILIARY = 0x6FFFFFFE, 0x7FFFFFFF, 0x7FFFFFFD
 DT_AUDIT, DT_DEPAUDIT = 0x6FFFFEFC, 0x6FFFFEFB
 DT_VERSYM, DT_VERDEF = 0x6FFFFFF0, 0x6FFFFFFC
 DT_FLAGS, DF_STATIC_TLS = 30, 0x10
-DT_RELA, DT_RELASZ = 7, 8
+DT_RELA, DT_RELASZ, DT_JMPREL, DT_PLTRELSZ = 7, 8, 23, 2
 DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
 NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER, DT_AUXILIARY)
 _LONGEST_DYNAMIC = 1 << 20  # bytes of the section

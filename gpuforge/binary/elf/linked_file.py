@@ -4,7 +4,8 @@ The rules are those of the gABI ("Program Loading") and of glibc's elf/dl-load.c
 patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.com/pypa/auditwheel/issues/716.
 """
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +13,10 @@ from typing import NamedTuple
 from gpuforge.binary.elf.file import ElfFile, opened, version_needs
 from gpuforge.binary.elf.header import (
     DT_FILTER,
+    DT_FLAGS,
     DT_GNU_HASH,
     DT_HASH,
+    DT_JMPREL,
     DT_NEEDED,
     DT_RELA,
     DT_RELASZ,
@@ -24,7 +27,9 @@ from gpuforge.binary.elf.header import (
     DT_STRTAB,
     DT_SYMTAB,
     DT_VERSYM,
+    EM_AARCH64,
     EM_CUDA,
+    EM_X86_64,
     PF_R,
     PF_W,
     PF_X,
@@ -54,13 +59,20 @@ _TEXTS = {
 }
 _DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELAENT = 12, 13, 20, 9
 _DT_RELACOUNT = 0x6FFFFFF9
+_DT_TEXTREL, _DF_TEXTREL = 22, 4
+_MOST_RELOCATIONS = 1 << 20  # bytes of a table
+# the types that glibc knows, by machine (sysdeps/*/dl-machine.h, elf_machine_rela)
+_RELOCATIONS = {
+    EM_X86_64: {0, 1, 2, 5, 6, 7, 8, 10, 16, 17, 18, 32, 33, 36, 37, 38},
+    EM_AARCH64: {0, 256, 257, 258, 1024, 1025, 1026, 1027, 1028, 1029, 1030, 1031, 1032},
+}
 _FARTHEST = 1 << 40  # bytes that a file takes in memory; no system maps many times more
 # tables and functions that the dynamic linker reads or calls, by their addresses, and their sizes
 _POINTERS = {
     DT_HASH: ("the hash table (DT_HASH)", 0), DT_GNU_HASH: ("the hash table (DT_GNU_HASH)", 0),
     DT_SYMTAB: ("the table of symbols (DT_SYMTAB)", 0), DT_VERSYM: ("the table of versions (DT_VERSYM)", 0),
     DT_RELA: ("the table of relocations (DT_RELA)", 8), 17: ("the table of relocations (DT_REL)", 18),
-    23: ("the table of relocations (DT_JMPREL)", 2), 36: ("the table of relocations (DT_RELR)", 35),
+    DT_JMPREL: ("the table of relocations (DT_JMPREL)", 2), 36: ("the table of relocations (DT_RELR)", 35),
     _DT_INIT: ("the code of initialization (DT_INIT)", 0), 25: ("the table of initialization (DT_INIT_ARRAY)", 27),
     _DT_FINI: ("the code of the end (DT_FINI)", 0), 26: ("the table of the end (DT_FINI_ARRAY)", 28),
     3: ("the table of functions (DT_PLTGOT)", 0),
@@ -85,6 +97,8 @@ SENTENCES = {
     "far": "{0} ends at address {end:#x}, farther than systems map",
     "count": "{0} is {value}, and there are only {expected} relocations",
     "value": "{0} is {value}, and glibc ends the process if it is not {expected}",
+    "type": "{0} has a relocation of type {value}, and glibc ends the process if it does not know the type",
+    "target": "{0} changes address {address:#x}, where nothing can be written",
     "power": "{0} is aligned to {align} bytes, which is not a power of two",
     "align": "{0} is aligned to {align} bytes, and glibc refuses what is not whole pages",
 }
@@ -108,7 +122,7 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
         return tuple(broken)
     others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
     others += _of_dynamic([s for s in header.segments if s.type == PT_DYNAMIC], loads)
-    return tuple(others) or _of_strings(file, header) or tuple(_of_tables(file.dynamic.values, header, loads))
+    return tuple(others) or _of_strings(file, header) or tuple(_of_tables(file, header, loads))
 
 
 def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
@@ -206,12 +220,12 @@ def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
     return ()
 
 
-def _of_tables(values: Mapping[int, int], header: Header, loads: list[Segment]) -> Iterator[BrokenSegment]:
+def _of_tables(file: ElfFile, header: Header, loads: list[Segment]) -> Iterator[BrokenSegment]:
     """Yield what the process cannot read or run, and what glibc asserts (elf/get-dynamic-info.h).
 
     Code alone need not be readable, and x86 reads what it writes.
     """
-    dynamic = header.segment(PT_DYNAMIC)
+    values, dynamic = file.dynamic.values, header.segment(PT_DYNAMIC)
     code = {values.get(tag, 0) for tag in (_DT_INIT, _DT_FINI)}
     tables = {values[tag] for tag in (DT_STRTAB, *_POINTERS) if tag in values} - code
     tables |= {dynamic.address} if dynamic else set()
@@ -228,6 +242,8 @@ def _of_tables(values: Mapping[int, int], header: Header, loads: list[Segment]) 
             yield BrokenSegment(name, "outside")
         elif start in code and not within[0].flags & PF_X:
             yield BrokenSegment(name, "code")
+        elif tag in (DT_RELA, DT_JMPREL) and header.machine in _RELOCATIONS:
+            yield from _of_relocations(name, file, start - within[0].address + within[0].offset, size)
     expected = (
         {_DT_RELAENT: ("DT_RELAENT", 24), _DT_PLTREL: ("DT_PLTREL", DT_RELA)} if header.bits == 64 else {}
     )
@@ -237,6 +253,23 @@ def _of_tables(values: Mapping[int, int], header: Header, loads: list[Segment]) 
     most = values.get(DT_RELASZ, 0) // 24
     if header.bits == 64 and values.get(_DT_RELACOUNT, 0) > most:
         yield BrokenSegment("DT_RELACOUNT", "count", {"value": values[_DT_RELACOUNT], "expected": most})
+
+
+def _of_relocations(name: str, file: ElfFile, start: int, size: int) -> Iterator[BrokenSegment]:
+    """Yield why glibc ends the process at a table of relocations, if it is at hand and of usual size."""
+    size = size // 24 * 24
+    if not 0 < size <= _MOST_RELOCATIONS or not file.window.has(start, start + size):
+        return
+    table = file.window.read(start, size)
+    kinds = set(array("I", table)[2::6])
+    if unknown := kinds - _RELOCATIONS[file.header.machine]:
+        yield BrokenSegment(name, "type", {"value": min(unknown)})
+    values, places = file.dynamic.values, array("Q", table)[::3]
+    into_text = _DT_TEXTREL in values or values.get(DT_FLAGS, 0) & _DF_TEXTREL
+    written = [s for s in file.header.segments if s.type == PT_LOAD and (s.flags & PF_W or into_text)]
+    for place in () if 0 in kinds else (min(places), max(places)):
+        if not any(s.address <= place < s.address + s.memory for s in written):
+            yield BrokenSegment(name, "target", {"address": place})
 
 
 class LinkedFile(NamedTuple):

@@ -8,7 +8,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple
 
 from gpuforge.binary import cubin, ptx
@@ -27,6 +27,8 @@ from gpuforge.binary.elf.header import (
     DT_FLAGS,
     DT_GNU_HASH,
     DT_HASH,
+    DT_JMPREL,
+    DT_PLTRELSZ,
     DT_RELA,
     DT_RELASZ,
     DT_STRSZ,
@@ -250,8 +252,22 @@ def _count(file: ElfFile) -> int | None:
 
 # GLOBAL, WEAK, GNU_UNIQUE; NOTYPE to GNU_IFUNC
 _FOUND, _FOUND_TYPES, _STT_TLS = (1, 2, 10), (0, 1, 2, 5, 6, 10), 6
+_KINDS = {
+    0: "",
+    1: "variable",
+    5: "variable",
+    _STT_TLS: "thread-local variable",
+    2: "function",
+    10: "function",
+}
+# for each kind but functions: 1 at each st_info of that kind
+_OF_KIND = {
+    kind: bytes(_KINDS.get(info & 15) == kind for info in range(256))
+    for kind in ("", "variable", _KINDS[_STT_TLS])
+}
 _HIDDEN, _SHN_ABS = (1, 2), 0xFFF1
 _MOST_IMPORTS = 1 << 17  # symbols of a table that are read
+_HIDDEN_VERSION = 0x8002  # the least number of a hidden version in DT_VERSYM, that of the first one
 
 
 def bindings(file: ElfFile) -> Bindings | None:
@@ -263,42 +279,58 @@ def bindings(file: ElfFile) -> Bindings | None:
     place = _place(file)
     if place is None or not file.dynamic.strings.is_searched:
         return None
+    values, size = file.dynamic.values, _layout(file.header).size
+    count = place[1] // size
     try:
-        count = place[1] // _layout(file.header).size
-        first, hashes = _hashes(file, count) if DT_GNU_HASH in file.dynamic.values else (count, array("I"))
+        gnu = DT_GNU_HASH in values
+        first, hashes, followed = _hashes(file, place[0], count) if gnu else (count, array("I"), True)
         if first > _MOST_IMPORTS:
             return None
-        size = first * _layout(file.header).size
-        table = file.window.read(place[0], size)
+        table = file.window.read(place[0], size * (first + len(hashes)))
         versions, needed = defined_versions(file), needed_versions(file)
         numbers = _version_numbers(file, count if versions else first)
-        lost = _not_found(file, place[0], first, len(hashes))
+        rows = list(_layout(file.header).iter_unpack(table[: size * first]))
+        called = _called(
+            file, [n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_WEAK and not section]
+        )
+        defined: Sequence[int] = range(first, first + len(hashes))
+        if (DT_SYMTAB in values) is values.keys().isdisjoint({DT_HASH, DT_GNU_HASH}):
+            defined, hashes = [], array("I")  # the dynamic linker finds none of them
+        elif not hashes:
+            defined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 != _STB_LOCAL and section]
+            hashes, followed = _by_sysv_hash(file, defined, _names(file, rows, defined))
+        else:
+            for number in _not_found(file, table[size * first :]):
+                hashes[number] = 0
     except MissedError:  # another pass takes too long
         return None
-    rows = list(_layout(file.header).iter_unpack(table))
     undefined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_GLOBAL and not section]
-    imports: dict[str, list[str]] = {}
+    undefined += called
+    imports: dict[tuple[str, str], list[str]] = {}
     for number, name in zip(undefined, _names(file, rows, undefined), strict=True):
         library, version = needed.get(numbers[number] & 0x7FFF, ("", "")) if numbers else ("", "")
-        imports.setdefault(library, []).append(f"{name}@{version}" if version else name)
-    defined: Sequence[int] = range(first, count)
-    values = file.dynamic.values
-    if (DT_SYMTAB in values) is values.keys().isdisjoint({DT_HASH, DT_GNU_HASH}):
-        defined = []  # the dynamic linker finds none of them
-    elif not hashes:
-        defined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 != _STB_LOCAL and section]
-        hashes = array("I", (gnu_hash(name) | 1 for name in _names(file, rows, defined)))
-    for number in lost:
-        hashes[number] = 0
-    hashes = hashes[: len(defined)]
+        kind = _KINDS.get(rows[number][1] & 15, "")
+        imports.setdefault((library, kind), []).append(f"{name}@{version}" if version else name)
+    kinds_of = bytes(map(table[4 if file.header.bits == 64 else 12 :: size].__getitem__, defined))
+    kinds = {kind: array("I", compress(hashes, kinds_of.translate(of))) for kind, of in _OF_KIND.items()}
     if versions and numbers:
         at = {number: version_hash(version) if number > 1 else 0 for number, version in versions.items()}
         of_symbols = (at.get(numbers[n] & 0x7FFF, 0) for n in defined)
-        hashes += array(
-            "I", [hash_at(name, version) for name, version in zip(hashes, of_symbols, strict=True)]
-        )
-    exports = hashes.tobytes()
-    return Bindings({lib: tuple(names) for lib, names in imports.items()}, exports, tuple(versions.values()))
+        with_versions = [hash_at(name, version) for name, version in zip(hashes, of_symbols, strict=True)]
+        # Without a version symbols are bound to those of the first, 2, also if it is hidden; Python's dlsym is not.
+        hidden = [index for index, number in enumerate(defined) if numbers[number] >= _HIDDEN_VERSION]
+        names = (_words(file.header, table[size * defined[n] :][:4])[0] for n in hidden)
+        for index, name in zip(hidden, file.dynamic.strings.texts([*names]), strict=True):
+            if numbers[defined[index]] > _HIDDEN_VERSION or name.startswith("PyInit"):
+                hashes[index] = 0
+        hashes += array("I", with_versions)
+    return Bindings(
+        {key: tuple(names) for key, names in imports.items()},
+        hashes.tobytes(),
+        tuple(versions.values()),
+        {kind: each.tobytes() for kind, each in kinds.items() if each},
+        followed,
+    )
 
 
 def _names(file: ElfFile, rows: Sequence[tuple[int, int, int]], numbers: Sequence[int]) -> list[str]:
@@ -313,61 +345,117 @@ def gnu_hash(name: str) -> int:
     return value
 
 
+def export_hash(name: str, *, followed: bool) -> int:
+    """Return the number of a symbol in `Bindings.exports`: its hash without a bit, with the lowest bit set.
+
+    DT_GNU_HASH has no lowest bit, so that x_2 and x_3 are one. Where names were read, the highest bit is left out.
+    """
+    value = gnu_hash(name)
+    return (value << 1 | 1) & 0xFFFFFFFF if followed else value | 1
+
+
 def hash_at(name: int, version: int) -> int:
     """Return a hash of a symbol at a version; 0 is the base version, which glibc takes for any."""
     return (name + version * 0x9E3779B1) << 1 & 0xFFFFFFFE
 
 
-def _hashes(file: ElfFile, count: int) -> "tuple[int, array[int]]":
-    """Return the number of the first symbol in DT_GNU_HASH, and the hashes of it and all that follow.
+def _hashes(file: ElfFile, start: int, count: int) -> "tuple[int, array[int], bool]":
+    """Return the number of the first symbol in DT_GNU_HASH, the hashes of it and all that follow, and if all are right.
 
-    Each bucket that is used has one end in the chain. In tables of usual size, 0 stands for a symbol that the bloom
-    filter hides; of its first bit only the neighbour is known, as the lowest bit of a hash marks the end of a chain.
+    `start` is the offset of the symbols. Each bucket that is used has one end in the chain. In tables of usual size,
+    which are right, 0 stands for a symbol that the dynamic linker does not find: the bloom filter hides it, its hash is
+    that of another name, or no bucket leads to it.
     """
-    window, start = file.window, file.dynamic.place(DT_GNU_HASH)
-    buckets, first, blooms, shift = layout(file.header.order + "4I").unpack(window.read(start, 16))
+    window, place = file.window, file.dynamic.place(DT_GNU_HASH)
+    buckets, first, blooms, shift = layout(file.header.order + "4I").unpack(window.read(place, 16))
     if blooms & (blooms - 1):
         raise MalformedError.of(f"its hash table has a filter of {blooms} words, and glibc ends the process")
     if first >= count:
-        return count, array("I")
-    bits = blooms * (file.header.bits // 8)
-    table = window.read(start + 16, bits + 4 * (buckets + count - first))
+        return count, array("I"), True
+    width = file.header.bits
+    bits = blooms * (width // 8)
+    table = window.read(place + 16, bits + 4 * (buckets + count - first))
     places, chain = (
         _words(file.header, part) for part in (table[bits : bits + 4 * buckets], table[bits + 4 * buckets :])
     )
     # It exports nothing: linkers write no chain, and may count from the first undefined symbol.
     if not any(places):
-        return count, array("I")
+        return count, array("I"), True
     if len(places) - places.count(0) != sum(each & 1 for each in chain) or not any(table[:bits]):
         raise MalformedError.of("its hash table (DT_GNU_HASH) does not lead to its symbols")
-    if len(chain) > _MOST_FILTERED:
-        return first, array("I", (each | 1 for each in chain))
-    width = file.header.bits
+    size = _layout(file.header).size
+    symbols = window.read(start + first * size, len(chain) * size if len(chain) <= _MOST_FOLLOWED else 0)
+    names = file.dynamic.strings.texts(_words(file.header, symbols)[:: size // 4])
+    if not 0 < sum(map(len, names)) <= _MOST_CHARACTERS:
+        return first, array("I", (each | 1 for each in chain)), False
     words = layout(f"{file.header.order}{blooms}{'Q' if width == 64 else 'I'}").unpack(table[:bits])
-    pairs = [word | (word & _EVEN) << 1 | word >> 1 & _EVEN for word in words]
-    return first, array(
-        "I",
-        (
-            each | 1
-            if pairs[at := each // width % blooms] >> each % width & words[at] >> (each >> shift) % width & 1
-            else 0
-            for each in chain
-        ),
-    )
+    found, of_bucket = array("I"), first  # the first symbol of the bucket
+    for number, (name, link) in enumerate(zip(names, chain, strict=True), first):
+        value = gnu_hash(name)
+        word = words[value // width % blooms]
+        seen = word >> value % width & word >> (value >> shift) % width & 1
+        led_to = of_bucket <= places[value % buckets] <= number
+        found.append(export_hash(name, followed=True) if seen and led_to and value | 1 == link | 1 else 0)
+        of_bucket = number + 1 if link & 1 else of_bucket
+    return first, found, True
 
 
-_MOST_FILTERED, _EVEN = 4096, 0x5555555555555555
+_MOST_FOLLOWED = 4096  # symbols of a hash table whose names are read
+_MOST_CHARACTERS = 1 << 20  # of these names
 
 
-def _not_found(file: ElfFile, start: int, first: int, count: int) -> list[int]:
-    """Return which of the symbols in a hash table the dynamic linker passes over (glibc, elf/dl-lookup.c, check_match).
+def _by_sysv_hash(file: ElfFile, numbers: Sequence[int], names: Sequence[str]) -> "tuple[array[int], bool]":
+    """Return the hashes of symbols as DT_GNU_HASH has them, and if the dynamic linker finds all that are not 0."""
+    hashes = array("I", (export_hash(name, followed=True) for name in names))
+    if DT_HASH not in file.dynamic.values:
+        return hashes, True
+    start = file.dynamic.place(DT_HASH)
+    buckets, count = layout(file.header.order + "2I").unpack(file.window.read(start, 8))
+    if len(numbers) > _MOST_FOLLOWED or buckets + count > 16 * _MOST_FOLLOWED:
+        return array("I", (export_hash(name, followed=False) for name in names)), False
+    table = _words(file.header, file.window.read(start + 8, 4 * (buckets + count)))
+    led_to: dict[int, int] = {}  # a symbol -> its bucket
+    for bucket, number in enumerate(table[:buckets]):
+        while 0 < number < count and number not in led_to:
+            led_to[number] = bucket
+            number = table[buckets + number]  # noqa: PLW2901  the next one of the bucket
+    for index, (number, name) in enumerate(zip(numbers, names, strict=True)):
+        if led_to.get(number) != version_hash(name) % max(buckets, 1):
+            hashes[index] = 0
+    return hashes, True
+
+
+def _called(file: ElfFile, weak: Sequence[int]) -> list[int]:
+    """Return which weak symbols are only called: code that can do without one looks at its address before.
+
+    Of calls the linker makes other relocations than of addresses. Where these are not at hand, none is returned.
+    """
+    if not weak or file.header.bits == 32 or file.header.order == ">":
+        return []
+    called = set(weak) & (_relocated(file, DT_JMPREL, DT_PLTRELSZ) or set())
+    looked_at = _relocated(file, DT_RELA, DT_RELASZ) if called else None
+    return sorted(called - looked_at) if looked_at is not None else []
+
+
+def _relocated(file: ElfFile, tag: int, size_tag: int) -> set[int] | None:
+    """Return the numbers of the symbols in a table of relocations; None if it is not at hand."""
+    values = file.dynamic.values
+    if not {tag, size_tag} <= values.keys():
+        return set()
+    start, size = file.dynamic.place(tag), values[size_tag] // 24 * 24
+    if not file.window.has(start, start + size):
+        return None
+    return set(_words(file.header, file.window.read(start, size))[3::6])
+
+
+def _not_found(file: ElfFile, table: bytes) -> list[int]:
+    """Return which of the symbols in a table the dynamic linker passes over (glibc, elf/dl-lookup.c, check_match).
 
     Hidden and local ones, those of other types, and those without a value.
     """
-    if not count or file.header.bits == 32:
+    if file.header.bits == 32:
         return []
     size = _layout(file.header).size
-    table = file.window.read(start + first * size, count * size)
     kinds, places, values = table[4::size], table[5::size], array("Q", table)[1::3]
     odd_kinds = {kind for kind in set(kinds) if kind >> 4 not in _FOUND or kind & 15 not in _FOUND_TYPES}
     odd_places = {place for place in set(places) if place & 3 in _HIDDEN}

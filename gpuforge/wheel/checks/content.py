@@ -85,8 +85,13 @@ def _has_url(line: str) -> bool:
 def _data_folders(info: DistInfo, members: Iterable[str]) -> Iterator[Refusal]:
     for name in members:
         top, _, rest = name.partition("/")
-        if top.endswith(".data") and (rest.count("/") == 0 or rest.partition("/")[0] not in _SCHEMES):
-            yield Refusal("data scheme" if top == f"{info.folder}.data" else "other data scheme", name)
+        if not top.endswith(".data"):
+            continue
+        known = "/" in rest and rest.partition("/")[0] in _SCHEMES
+        if top != f"{info.folder}.data":
+            yield Refusal("other data folder" if known else "other data scheme", name)
+        elif not known:
+            yield Refusal("data scheme", name)
 
 
 def _read(archive: Archive, member: Member) -> bytes:
