@@ -17,7 +17,6 @@ from gpuforge.runtime import DriverError, Kernel, KernelSet, probe
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("device")]
 
 KERNELS = 300
-DELAY = ctypes.c_uint32(200_000)  # some milliseconds
 NONE = ctypes.c_uint32(0)
 
 

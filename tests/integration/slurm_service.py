@@ -52,7 +52,7 @@ SchedulerParameters=batch_sched_delay=0
 SlurmdParameters=config_overrides
 ReturnToService=2
 KillWait=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=8000 State=UNKNOWN
 PartitionName=build Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -68,7 +68,7 @@ def missing() -> str:
 
 
 @contextmanager
-def slurm(folder: Path, cpus: int, memory: int = 8000) -> Iterator[Path]:
+def slurm(folder: Path, cpus: int) -> Iterator[Path]:
     """Run Slurm below a folder, with one node of so many CPUs and MiB; yield the path of slurm.conf."""
     for name in ("state", "spool"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -77,9 +77,7 @@ def slurm(folder: Path, cpus: int, memory: int = 8000) -> Iterator[Path]:
     host = socket.gethostname().partition(".")[0]
     configuration = folder / "slurm.conf"
     configuration.write_text(
-        CONFIGURATION.format(
-            host=host, controller=controller, node=node, folder=folder, cpus=cpus, memory=memory
-        )
+        CONFIGURATION.format(host=host, controller=controller, node=node, folder=folder, cpus=cpus)
     )
     (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
     key = folder / "munge.key"

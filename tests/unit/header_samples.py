@@ -18,18 +18,15 @@ _STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 _SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def compile_program(
-    folder: Path, source: Path, *flags: str, language: str = "c", sanitized: bool = True
-) -> Path:
+def compile_program(folder: Path, source: Path, *flags: str, language: str = "c") -> Path:
     """Compile a program; skips where there is no compiler, or none with sanitizers."""
     name, standard, form = _COMPILERS[language]
     if shutil.which(name) is None:
         pytest.skip(f"no {name}")
-    sanitizers = _SANITIZERS if sanitized else ()
-    if sanitized and not _sanitizes(name):
+    if not _sanitizes(name):
         pytest.skip(f"{name} has no sanitizers")
     target = folder / source.stem
-    command = [name, standard, *_STRICT, "-O0", *sanitizers, f"-I{include()}", *flags, form, str(source)]
+    command = [name, standard, *_STRICT, "-O0", *_SANITIZERS, f"-I{include()}", *flags, form, str(source)]
     subprocess.run([*command, "-o", str(target), "-pthread", "-ldl"], check=True)
     return target
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 GCC = b"\0GCC: (Debian 12.2.0-14) 12.2.0\0"
-FILE, GLOBAL, WEAK, LOCAL = 4, 1, 2, 0
+FILE, GLOBAL, WEAK = 4, 1, 2
 
 
 def relocatable(

@@ -9,7 +9,7 @@ import bz2
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from archive_samples import (
@@ -114,10 +114,6 @@ def _renamed(folder: str, version: str = "1.0") -> bytes:
             ),
         ]
     )
-
-
-def _with_record(row: str, entries: Sequence[Entry]) -> bytes:
-    return zip_file([CODE, *metadata(RECORD=row + "".join(f"{e.name.decode()},,\n" for e in entries))])
 
 
 def _without_section() -> bytes:
@@ -284,8 +280,3 @@ TWINS: dict[str, Sample] = {
     "accents": Sample("", _with(*(EVIL._replace(name=f"demo/{n}.py".encode(), flags=UTF8) for n in ("\xe9", "\xe8")))),
     "a .pth in a folder": Sample("", _with(Entry(b"demo/demo.pth", b"x"))),
 }  # fmt: skip
-
-
-def all_samples() -> Sequence[tuple[str, Sample]]:
-    """Return every sample and every twin with its name."""
-    return [*SAMPLES.items(), *TWINS.items()]

@@ -12,20 +12,10 @@ from hostile.attack import attack
 _START = b"\x50\xed\x55\xba\x01\x00\x10\x00"
 
 
-def _entry(
-    *,
-    kind: int = 2,
-    payload: int = 0,
-    packed: int = 0,
-    unpacked: int = 0,
-    flags: int = 0x11,
-    isa: int = 1,
-    minor: int = 8,
-    arch: int = 80,
-) -> bytes:
-    return struct.pack(
-        "<HHIQIIHHIIIQQQ", kind, 0x101, 64, payload, packed, 0, minor, isa, arch, 0, 0, flags, 0, unpacked
-    )
+def _entry(*, payload: int = 0, packed: int = 0, unpacked: int = 0, flags: int = 0x11) -> bytes:
+    """A cubin for sm_80."""
+    head = struct.pack("<HHIQIIHHI", 2, 0x101, 64, payload, packed, 0, 8, 1, 80)
+    return head + struct.pack("<IIQQQ", 0, 0, flags, 0, unpacked)
 
 
 def _container(content: bytes) -> bytes:

@@ -11,8 +11,8 @@ ARM = "demo-1.0-cp311-cp311-manylinux_2_28_aarch64.whl"
 NV, REL = ".nv_fatbin", "__nv_relfatbin"
 
 
-def so(*containers: tuple[str, ...], section: str = NV) -> bytes:
-    return elf(sections={section: b"".join(fatbin(*archs) for archs in containers)})
+def so(*containers: tuple[str, ...]) -> bytes:
+    return elf(sections={NV: b"".join(fatbin(*archs) for archs in containers)})
 
 
 def empty_ptx() -> bytes:
