@@ -141,7 +141,7 @@ def _variables(project: Project) -> Iterator[Guess]:
     """Yield the environment variables that make a setup.py build for CUDA, and build at all."""
     done: set[str] = set()
     for switch in project.script.switches:
-        value = _value(switch) if project.cuda or switch.variable.endswith("FORCE_BUILD") else ""
+        value = _value(switch, project) if project.cuda or switch.variable.endswith("FORCE_BUILD") else ""
         if value and switch.variable not in done:
             done.add(switch.variable)
             kind = "force-build" if switch.variable.endswith("FORCE_BUILD") else "variable"
@@ -154,15 +154,20 @@ def _variables(project: Project) -> Iterator[Guess]:
                 yield Guess(_ENV, name, "{toolkit}", (because("toolkit-variable", where, name=name),))
 
 
-def _value(switch: Switch) -> str:
-    """Return the value that enables CUDA; "" if the variable is for something else, or enables it already."""
+def _value(switch: Switch, project: Project) -> str:
+    """Return the value that enables CUDA; "" if the variable is for something else, or enables it already.
+
+    One that has the project's name alone (BUILD_MONAI) is for all that is compiled.
+    """
     if switch.default and switch.default == switch.value:
         return ""
+    named = project.metadata.name
+    own = named is not None and switch.variable == f"BUILD_{re.sub('[-.]', '_', named.text).upper()}"
     if switch.variable.endswith("FORCE_BUILD"):
         return switch.value or "1"
     if re.fullmatch(r"(?i)cuda", switch.value):
         return switch.value
-    if not re.fullmatch(_SWITCHES, switch.variable) or re.search(_OTHER, switch.variable):
+    if not own and (not re.fullmatch(_SWITCHES, switch.variable) or re.search(_OTHER, switch.variable)):
         return ""
     return "" if switch.value and switch.value.upper() in OFF else switch.value or "1"
 
@@ -185,7 +190,7 @@ def _notes(project: Project) -> Iterator[Note]:
     if absent := project.script.absent:
         what = ", ".join(dict.fromkeys(seen.text for seen in absent))
         yield Note(_BUILD, because("absent", absent[0].where, what=what))
-    is_switched = any(_value(switch) for switch in project.script.switches)
+    is_switched = any(_value(switch, project) for switch in project.script.switches)
     if (asks := project.script.asks_for_gpu) and project.cuda and not is_switched:
         yield Note(_BUILD, because("asks-for-gpu", asks))
     yield from _of_system(project)

@@ -7,6 +7,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     if config.getoption("--hypothesis-profile", None) == "quick":
         sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # as if it were not installed
-        from hypothesis.internal.conjecture import providers
+        with suppress(ImportError):  # the oldest releases that are allowed do not search
+            from hypothesis.internal.conjecture import providers
 
-        providers._get_local_constants = lambda: providers._local_constants
+            providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(trylast=True)

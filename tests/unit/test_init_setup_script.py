@@ -227,6 +227,8 @@ def test_so_is_a_variable_that_flags_are_made_from(tmp_path: Path, flags: str) -
         ("DEMO_WITH_CUDA", "1"),
         ("FORCE_CUDA", "1"),
         ("DEMO_BUILD_CUDA_EXT", "1"),
+        ("BUILD_DEMO", "1"),
+        ("BUILD_DEMO_DOCS", None),
         ("USE_CUDA_FP8", None),  # for a part, which upstream leaves off
         ("DEMO_ENABLE_CUDA_GRAPHS_DEBUG", None),
         ("DEMO_NO_USE_CUDA", None),
@@ -237,7 +239,7 @@ def test_a_variable_is_set_if_it_switches_cuda_as_a_whole(
     tmp_path: Path, variable: str, value: str | None
 ) -> None:
     script = f"{PLAIN}if os.environ.get({variable!r}, '0') == '1':\n    Extension('demo._c', ['k.cu'])"
-    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).keys
+    found = drafted(tmp_path, {"setup.py": f"{script}\nsetup(name='demo')", "k.cu": KERNEL}).keys
     assert found.get(f"build.env.{variable}") == value
 
 
