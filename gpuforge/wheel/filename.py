@@ -104,6 +104,14 @@ def claims(file_name: str) -> Claims:
     return Claims(canonicalize_name(name), rest.partition("-")[0]) if rest else Claims()
 
 
+_LABEL = re.compile(r"-[0-9a-z_.]+(?=\.whl$)")
+
+
+def of_variant(file_name: str) -> Claims:
+    """Return the parts of the name of a variant wheel, which ends with a label (PEP 825, a draft)."""
+    return claims(_LABEL.sub("", file_name))
+
+
 def _sorted(tags: Iterable[Tag]) -> tuple[Tag, ...]:
     return tuple(sorted(tags, key=str))
 

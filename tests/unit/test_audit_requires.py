@@ -17,6 +17,7 @@ from gpuforge.audit.findings import Finding
 from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.audit.report.sentences import lines
 from gpuforge.expectation import Expectation
+from gpuforge.package import variants
 from gpuforge.wheel.archive import Archive
 
 
@@ -318,6 +319,17 @@ def test_metadata_and_file_name_are_of_one_release(
     path = _renamed(wheel(tmp_path, {"demo/ext.so": elf()}, requires=["numpy"]), info, text)
     found = said(audit([path]), "GF704")
     assert [line for f in found for line in lines(f)] == problems
+
+
+def test_the_name_of_a_variant_is_one_if_the_wheel_is_a_variant(tmp_path: Path) -> None:
+    plain = wheel(tmp_path, {"demo/ext.so": elf()})
+    made = variants.make(plain, tmp_path / "made", variants.describe("13.0", []), epoch=None)
+    report = audit([made])
+    assert {f.code for f in report.findings if f.severity == "error"} == set()
+    assert [facts.version for facts in report.graph.wheels] == ["1.0"]
+    renamed = plain.rename(plain.with_name(made.name))
+    (found,) = said(audit([renamed]), "GF704")
+    assert "is not the file name of a wheel" in lines(found)[0]
 
 
 def test_a_tag_that_is_none_is_no_traceback(tmp_path: Path) -> None:

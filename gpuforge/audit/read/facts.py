@@ -34,7 +34,7 @@ _MOST = 200  # members of a kind of refusal that are named
 def facts(wheel: OpenWheel) -> WheelFacts:
     """Return the facts of an open wheel, whose binaries threads read meanwhile. Raises MalformedError if it is none."""
     source, archive, info = wheel.source, wheel.archive, _dist_info(wheel)
-    project, version, tags = source.claims if source.form in ARCHIVES else _claims(info)
+    project, version, tags = _claims(wheel, info)
     code, others, refusals = loading_code.PythonCode(archive), _others(wheel), _refusals(wheel, info)
     loading, imports = _python(wheel, info, code)
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
@@ -142,8 +142,14 @@ def _is_judged(wheel: OpenWheel, file: str) -> bool:
     return wheel.source.form not in PACKAGES or not left_over_folder(file)
 
 
-def _claims(info: DistInfo) -> filename.Claims:
-    """Return the project, the version and the tags of an input whose name has none."""
+def _claims(wheel: OpenWheel, info: DistInfo) -> filename.Claims:
+    """Return the project, the version and the tags of an input, by its name if that has them."""
+    if wheel.source.form in ARCHIVES:
+        claims = wheel.source.claims
+        variant = f"{info.folder}.dist-info/variant.json"
+        if claims.tags or all(member.name != variant for member in wheel.archive.members):
+            return claims
+        return filename.of_variant(wheel.source.file_name)
     tags = (tag for tag in info.tags if isinstance(tag, Tag))
     return filename.Claims(info.project, info.version, tuple(tags))
 
