@@ -12,6 +12,7 @@ from packaging.version import Version
 from plan_samples import ONE_CELL, LoadRecipe, changed, plan_of, request_of
 
 from gpuforge.actions.cell_actions import lower
+from gpuforge.actions.environment import MakeEnvironment
 from gpuforge.cuda.targets import targets
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import variables
@@ -71,7 +72,10 @@ def test_only_fetches_reach_the_network(recipe: LoadRecipe, machine: Machine) ->
     plan = plan_of(recipe(), machine)
     assert {action.kind for action in plan.actions if action.network} == {"fetch"}
     assert all(action.network for action in plan.actions if action.kind == "fetch")
-    assert {action.kind for action in plan.actions if action.passes} == {"fetch", "build"}
+    of_store = [action for action in plan.actions if action.passes == (variables.FILES,)]
+    assert {type(action.step) for action in of_store} == {MakeEnvironment}
+    others = [action for action in plan.actions if action.passes and action not in of_store]
+    assert {action.kind for action in others} == {"fetch", "build"}
 
 
 def test_in_host_build_keeps_object_sources_in_the_tree(recipe: LoadRecipe, machine: Machine) -> None:
