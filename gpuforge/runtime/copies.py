@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from .host_access import reads_only
-from .signature import HostArray, given_value, host_array
+from .signature import HostArray, Owned, given_value, host_array
 
 
-class DeviceCopies:
+class DeviceCopies(Owned):
     """The owner of the copies of arrays on one device; use it in a `with` statement, or call `close`.
 
     A copy is made at an array's first launch, and is valid until the array's memory is written on the host, through any
@@ -69,11 +69,7 @@ class DeviceCopies:
         while self._copies:
             self._copies.pop().memory.free()
 
-    def __enter__(self) -> DeviceCopies:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    free = close  # for `Owned`
 
     def _copy_of(self, kernel: Any, array: HostArray, arrays: Collection[HostArray]) -> _Copy:
         """Return the copy of one of a launch's arrays; copies that overlap it stay if they are of these arrays, too."""

@@ -781,7 +781,7 @@ _typed: dict[tuple[type, str], type] = {}  # classes of memory, by the type of w
 
 
 class Owned:
-    """Memory that a `with` statement frees."""
+    """Memory that a `with` statement frees; where the statement fails, a failure to free does not hide why."""
 
     __slots__ = ()
     dtype = ""  # as NumPy writes it, "<f4", of what was uploaded
@@ -790,8 +790,12 @@ class Owned:
     def __enter__(self: _Owned) -> _Owned:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.free()
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        try:
+            self.free()
+        except Exception:  # of the driver, or of pyopencl
+            if error is None:
+                raise
 
     def __reduce__(self) -> Any:
         raise TypeError("memory cannot be copied or pickled: it has one owner, who frees it")

@@ -364,7 +364,8 @@ from gpuforge.runtime import DriverError
 kernel = kernel_set(pathlib.Path(sys.argv[1]) / "s", HEAD + ADD).function("add")
 nobodys = ctypes.c_void_p(64)
 try:
-    kernel.launch(1, 32, nobodys, nobodys, ctypes.c_uint32(0))
+    with kernel.upload(bytes(64)):  # freeing it fails, too
+        kernel.launch(1, 32, nobodys, nobodys, ctypes.c_uint32(0))
 except DriverError as error:
     print(error.code, error.kernel)
 """

@@ -121,8 +121,8 @@ OFFLOADING = """\
 compiler = "clang++"
 path = "CLANG"
 flags = ["-fopenmp", "-fopenmp-targets=nvptx64"]
-[cuda.13]
-toolkit = "13.0"
+[cuda.12]
+toolkit = "12.4"
 archs = ["80", "90"]
 [[objects]]
 name = "ops"
@@ -176,7 +176,7 @@ PROGRAM = """\
 from ops._gpuforge import KernelLibrary, KernelProgram
 from ops._gpuforge.driver import Device, Probe
 ops = KernelLibrary.shipped("ops")
-ops.machine = Probe((13, 0), (Device(0, "H100", (9, 0)),))
+ops.machine = Probe((12, 4), (Device(0, "H100", (9, 0)),))
 print(ops.load().ops_where())
 tool = KernelProgram.shipped("tool")
 tool.machine = ops.machine
@@ -188,12 +188,26 @@ print(tool.explain())
 
 @pytest.fixture(scope="module")
 def clang() -> str:
-    """A clang++ that offloads with CUDA 13; GPUFORGE_TEST_CLANG names one."""
+    """A clang++ that offloads; GPUFORGE_TEST_CLANG names one."""
     found = [os.environ.get("GPUFORGE_TEST_CLANG", ""), *(f"clang++-{major}" for major in range(22, 15, -1))]
     program = next((shutil.which(name) for name in found if name and shutil.which(name)), None)
     if program is None:
         pytest.skip("no clang++ 16 or later: apt-get install clang-19 clang-tools-19 libomp-19-dev")
     return program
+
+
+def test_machine_code_that_llvms_openmp_does_not_load_is_not_packed(tmp_path: Path, clang: str) -> None:
+    answer = subprocess.run([clang, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(answer.partition("clang version ")[2].partition(".")[0]) > 20:
+        pytest.skip("this clang++ has an OpenMP runtime that loads it")
+    manifest = HEAD + OFFLOADING.replace("CLANG", clang)
+    manifest = manifest.replace('[cuda.12]\ntoolkit = "12.4"', '[cuda.13]\ntoolkit = "13.0"')
+    write(
+        tmp_path, {**FILES, "kernels/ops.cpp": SUM, "kernels/tool/main.cpp": MAIN, "gpuforge.toml": manifest}
+    )
+    built = gpuforge_build(tmp_path)
+    assert built.returncode == 1
+    assert re.search(r"header of CUDA 13, which libomptarget\.so\.\d\S+ does not load", built.stderr)
 
 
 def test_a_library_and_a_program_by_clangs_offloading_are_given_up_where_they_cannot_load(

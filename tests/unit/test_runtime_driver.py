@@ -30,6 +30,7 @@ from gpuforge.runtime import (
     probe,
 )
 from gpuforge.runtime.driver import DRIVER, Attempt, Driver, NoDriver, open_driver, patience
+from gpuforge.runtime.signature import Owned
 
 
 def matches(name: str, text: str) -> None:
@@ -280,6 +281,17 @@ def test_a_fault_on_the_gpu_is_raised_and_memory_freed(
         run_saxpy(kernel, 2.0, array("f", [1.0]), array("f", [1.0]))
     assert (error.value.call, error.value.code) == ("cuMemcpyDtoHAsync_v2", 700)
     assert counter(stub, "stub_allocated") == 0
+
+
+def test_a_failure_to_free_does_not_hide_another() -> None:
+    class Lost(Owned):
+        def free(self) -> None:
+            raise OSError("the GPU is lost")
+
+    with pytest.raises(KeyError), Lost():
+        raise KeyError("of the launch")
+    with pytest.raises(OSError, match="is lost"), Lost():
+        pass
 
 
 @pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])

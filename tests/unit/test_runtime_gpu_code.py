@@ -23,8 +23,8 @@ def container(*images: bytes) -> bytes:
     return b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(b"".join(images))) + b"".join(images)
 
 
-def cubin(content: bytes = KERNEL) -> bytes:
-    head = b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + b"\xbe\x00"
+def cubin(content: bytes = KERNEL, abi: int = 7) -> bytes:
+    head = (b"\x7fELF\x02\x01\x01A" + bytes([abi])).ljust(18, b"\0") + b"\xbe\x00"
     return head.ljust(40, b"\0") + struct.pack("<Q10xHHH", 64 + len(content), 0, 0, 0) + content
 
 
@@ -85,6 +85,28 @@ def test_code_for_another_gpu_is_refused(tmp_path: Path, images: list[str], gpu:
         require(library, gpu.sm, gpu)
 
 
+@pytest.mark.parametrize(
+    ("runtime", "abi", "refused"),
+    [
+        ("libomptarget.so.19.1", 8, True),
+        ("libomptarget.so.16", 8, True),
+        ("libomptarget.so.19.1", 7, False),  # of CUDA 12
+        ("libomptarget.so.21.1", 8, False),
+        ("libcudart.so.13", 8, False),
+    ],
+)
+def test_machine_code_that_llvms_openmp_does_not_load(
+    tmp_path: Path, runtime: str, abi: int, refused: bool
+) -> None:
+    library = tmp_path / "libx.so"
+    library.write_bytes(elf(needed=[runtime], sections={".rodata": packaged(cubin(abi=abi))}))
+    if refused:
+        with pytest.raises(Stopped, match=f"{runtime} does not load: use a toolkit of CUDA 12"):
+            require(library, "sm_90", Arch(9, 0))
+    else:
+        require(library, "sm_90", Arch(9, 0))
+
+
 NVCC = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
 SOURCES = {
     "cuda": '__global__ void k(float *x) { *x *= 2; } extern "C" void f(float *x) { k<<<1, 1>>>(x); }',
@@ -99,6 +121,12 @@ CLANG = [
     *("clang++", "-fopenmp", "-fopenmp-targets=nvptx64-nvidia-cuda", "--cuda-path=/usr/local/cuda"),
     *("-Xopenmp-target", "-march=sm_75"),
 ]
+
+
+def _offloads() -> bool:
+    part = "accel/nvptx-none/mkoffload"  # g++ answers the same where it is missing
+    asked = subprocess.run(["g++", f"-print-prog-name={part}"], capture_output=True, text=True, check=True)
+    return asked.stdout.strip() != part
 
 
 @pytest.mark.thorough
@@ -118,6 +146,8 @@ CLANG = [
 def test_real_compilers(tmp_path: Path, argv: list[str], source: str, found: list[str]) -> None:
     if not shutil.which(argv[0]):
         pytest.skip(f"{argv[0]} is not installed")
+    if argv[0] == "g++" and not _offloads():
+        pytest.skip("g++ has no offload compiler: apt-get install gcc-12-offload-nvptx")
     file = tmp_path / ("x.cu" if argv[0] == NVCC else "x.cpp")
     file.write_text(SOURCES[source])
     library = tmp_path / "libx.so"

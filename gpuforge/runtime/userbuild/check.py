@@ -25,7 +25,7 @@ from ..libraries import wrong_abi
 from ..recipe import Recipe, UserToolchain
 from .execute import Stopped, execute
 from .families import FAMILIES, NVIDIAS, ONE_RELEASE, OPENMP, PROJECTS
-from .gpu_code import gpu_code
+from .gpu_code import gpu_code, refused_by_openmp
 from .invoke import abi_of
 
 _CACHE = Path("/etc/ld.so.cache")
@@ -430,6 +430,9 @@ def _require_gpu_code(library: Path, target: str, arch: Arch | None) -> None:
             f"what was compiled does not run on {arch.sm}: it has GPU code for {has}; look for flags that choose "
             "another architecture"
         )
+    refusal = refused_by_openmp(library)
+    if refusal:
+        raise Stopped(f"what was compiled does not run: {refusal}")
 
 
 def _refusal(conflict: Conflict, library: Path, recipe: Recipe) -> str:

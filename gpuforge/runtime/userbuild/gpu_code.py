@@ -28,6 +28,10 @@ _EMPTY = {_AS_PTX: 128, _AS_CUBIN: 600}
 # A section of a cubin for each function, and a kernel in PTX.
 _FUNCTION = {_AS_CUBIN: b".text.", _AS_PTX: b".entry"}
 _FATBIN, _CUBIN, _PACKAGED = "fatbin", "cubin", "LLVM offload binary"
+# LLVM's OpenMP runtimes that do not load cubins with the header of CUDA 13: on an H100, 19 ended the process and 16
+# failed. LLVM 21.1.2 reads both headers: https://github.com/llvm/llvm-project/issues/159088
+_BEFORE_CUDA_13 = re.compile(r"libomptarget\.so\.(1[5-9]|20)\b")
+_EI_ABIVERSION, _CUDA_13 = 8, 8
 
 
 class GpuImage(NamedTuple):
@@ -73,6 +77,24 @@ def gpu_code(library: Path) -> list[GpuImage]:
                 if not inside and (form != _CUBIN or _has_function(data, at)):
                     found[GpuImage(form)] = None
     return list(found)
+
+
+def refused_by_openmp(library: Path) -> str:
+    """Return why the OpenMP runtime that a library needs does not load its machine code; "" if it does.
+
+    Raises OSError and `elf.NotReadable`.
+    """
+    runtime = next((name for name in elf.read_dynamic(library).needed if _BEFORE_CUDA_13.match(name)), None)
+    if runtime is None:
+        return ""
+    data = library.read_bytes()
+    cubins = [match.start() for match in re.finditer(GPU_CODE[_CUBIN], data, re.DOTALL)]
+    if all(data[at + _EI_ABIVERSION] < _CUDA_13 for at in cubins):
+        return ""
+    return (
+        f"it has machine code with the header of CUDA 13, which {runtime} does not load: use a toolkit of CUDA 12, or "
+        "clang++ 21.1.2 or newer"
+    )
 
 
 def _size(data: mmap.mmap, container: int) -> int:
