@@ -536,8 +536,9 @@ def context_handle(context: Any, current: Callable[[], int] = lambda: 0) -> int:
 
 def device_number(device: Any) -> int | None:
     number: int | None = _whole(device)
-    if device is not None and number is None:
-        raise TypeError(f"a device is a number, not {_shown(device)}")
+    if device is not None and (number is None or number < 0):
+        kind = TypeError if number is None else ValueError
+        raise kind(f"a device is a number from 0 on, not {_shown(device)}")
     return number
 
 

@@ -310,19 +310,20 @@ def test_what_is_no_stream_is_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device": "0"}, "a device is a number, not '0'"),
-        ({"device": True}, "a device is a number, not True"),
+        ({"device": "0"}, "a device is a number from 0 on, not '0'"),
+        ({"device": True}, "a device is a number from 0 on, not True"),
+        ({"device": -1}, "a device is a number from 0 on, not -1"),
         (
             {"context": object()},
             'a context is "current", a CUcontext as a number, or an object with a handle, not ',
         ),
         ({"module": 5}, "a module's name is a str, not int"),
     ],
-    ids=["text", "bool", "context", "module"],
+    ids=["text", "bool", "negative", "context", "module"],
 )
 def test_what_is_no_device_context_or_module_is_refused_also_without_a_gpu(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     kernels = KernelSet(write_set(tmp_path / "default-kernels"), env={"GPUFORGE_DISABLE_GPU": "1"})
-    with pytest.raises(TypeError, match=f"^{message}"):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         kernels.function("saxpy", **options)
