@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -42,6 +43,12 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
     text = _LINK.sub(followed, markdown)
     return re.sub(rf"\[([^\]]*)\]\(#{_ELSEWHERE}\)", r"\1", text)
+
+
+def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> None:
+    """Stop at a block of code that GitHub reads and the site does not."""
+    if "```" in html:
+        raise PluginError(f"{page.file.src_uri}: a block of code is shown as text")
 
 
 _ELSEWHERE = "not-on-the-site"

@@ -1,7 +1,7 @@
-"""Take the tutorial of docs/tutorial.md apart, its files and its commands, so that tests run them as printed.
+"""Take a page apart, its files and its commands, so that tests run them as printed.
 
-`python scripts/tutorial.py FOLDER` writes the files of the finished package into FOLDER. `gpuforge build FOLDER` then
-makes the wheel that tests/gpu/test_gpu_tutorial.py wants.
+`python scripts/tutorial.py FOLDER` writes the files of the tutorial's finished package into FOLDER. `gpuforge build
+FOLDER` then makes the wheel that tests/gpu/test_gpu_tutorial.py wants.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
-_FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^(?:<!-- (\S+) -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _WHOLE = re.compile(r"\*\*`([^`]+)`\*\*\n\Z")
 _ADDED = re.compile(r"Add to `([^`]+)`:\n\Z")
 
@@ -36,17 +36,25 @@ class FileBlock:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleBlock:
-    """Commands with what each prints; `machine` is "gpu" or "no-gpu" for those that such a machine is for, else ""."""
+    """Commands with what each prints; `machine` is "gpu" or "no-gpu" if a comment above the block says so, else ""."""
 
     machine: str
     commands: tuple[tuple[str, str], ...]
 
 
-def blocks() -> Iterator[FileBlock | ConsoleBlock]:
-    """Yield the blocks in the page's order; raises ValueError for one that is neither a file nor commands."""
-    text = PAGE.read_text()
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Text of a language that belongs into a file which the page does not name."""
+
+    language: str
+    text: str
+
+
+def blocks(page: Path = PAGE) -> Iterator[FileBlock | ConsoleBlock | Snippet]:
+    """Yield the blocks in the page's order."""
+    text = page.read_text()
     for fence in _FENCE.finditer(text):
-        language, machine, content = fence[1], fence[2] or "", fence[3]
+        machine, language, content = fence[1] or "", fence[2], fence[3]
         before = text[: fence.start()]
         if language == "console":
             yield ConsoleBlock(machine, tuple(_commands(content)))
@@ -55,7 +63,7 @@ def blocks() -> Iterator[FileBlock | ConsoleBlock]:
         elif added := _ADDED.search(before):
             yield FileBlock(added[1], content, added=True)
         else:
-            raise ValueError(f"the tutorial has a block of {language} without a file's name:\n{content}")
+            yield Snippet(language, content)
 
 
 def matches(printed: str, shown: str) -> bool:
