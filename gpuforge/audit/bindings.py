@@ -21,7 +21,7 @@ from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.audit.rules.loading import is_imported
 from gpuforge.binary.elf.file import version_hash
 from gpuforge.binary.elf.header import DT_SYMTAB
-from gpuforge.binary.elf.symbols import export_hash, hash_at
+from gpuforge.binary.elf.symbols import export_hash, gnu_hash, hash_at
 from gpuforge.binary.facts import Bindings, ElfObject
 from gpuforge.cpython import CPython
 from gpuforge.cuda.version import numbers_of
@@ -138,7 +138,7 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
     module = root.name.partition(".")[0]
     has_symbols = root.bindings and any(tag == DT_SYMTAB for tag, _ in root.dynamic)
     if has_symbols and root.bindings and module != "__init__" and module.isascii():
-        number = export_hash(f"PyInit_{module}", followed=root.bindings.all_followed)
+        number = export_hash(gnu_hash(f"PyInit_{module}"), followed=root.bindings.all_followed)
         if number not in _exports(root.bindings.exports):
             yield f"{root.name} does not define PyInit_{module}"
         for kind, hashes in root.bindings.kinds.items():
@@ -281,13 +281,16 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
     return problems, unjudged
 
 
+_hashed = lru_cache(maxsize=1 << 15)(gnu_hash)  # a hundred modules import the same names
+
+
 def _definition(name: str, exports: Iterable[_Exports]) -> tuple[str, str] | None:
     """Return the first object that defines a symbol, at its version if its symbols have any, and the symbol's kind."""
     plain, _, version = name.partition("@")
-    known = {followed: export_hash(plain, followed=followed) for followed in (True, False)}
+    value = _hashed(plain)
     hashed = version_hash(version)
     for library, hashes, versions, followed, kinds in exports:
-        number = known[followed]
+        number = export_hash(value, followed=followed)
         at = {hash_at(number, hashed), hash_at(number, 0)} if version and versions else {number}
         if not at.isdisjoint(hashes):
             return library, next((kind for kind, of_kind in kinds.items() if number in of_kind), "function")

@@ -345,12 +345,11 @@ def gnu_hash(name: str) -> int:
     return value
 
 
-def export_hash(name: str, *, followed: bool) -> int:
-    """Return the number of a symbol in `Bindings.exports`: its hash without a bit, with the lowest bit set.
+def export_hash(value: int, *, followed: bool) -> int:
+    """Return the number of a symbol with this hash in `Bindings.exports`: without a bit, with the lowest bit set.
 
     DT_GNU_HASH has no lowest bit, so that x_2 and x_3 are one. Where names were read, the highest bit is left out.
     """
-    value = gnu_hash(name)
     return (value << 1 | 1) & 0xFFFFFFFF if followed else value | 1
 
 
@@ -395,24 +394,24 @@ def _hashes(file: ElfFile, start: int, count: int) -> "tuple[int, array[int], bo
         word = words[value // width % blooms]
         seen = word >> value % width & word >> (value >> shift) % width & 1
         led_to = of_bucket <= places[value % buckets] <= number
-        found.append(export_hash(name, followed=True) if seen and led_to and value | 1 == link | 1 else 0)
+        found.append(export_hash(value, followed=True) if seen and led_to and value | 1 == link | 1 else 0)
         of_bucket = number + 1 if link & 1 else of_bucket
     return first, found, True
 
 
 _MOST_FOLLOWED = 4096  # symbols of a hash table whose names are read
-_MOST_CHARACTERS = 1 << 20  # of these names
+_MOST_CHARACTERS = 1 << 16  # of these names: hashing more takes longer than all else of a file
 
 
 def _by_sysv_hash(file: ElfFile, numbers: Sequence[int], names: Sequence[str]) -> "tuple[array[int], bool]":
     """Return the hashes of symbols as DT_GNU_HASH has them, and if the dynamic linker finds all that are not 0."""
-    hashes = array("I", (export_hash(name, followed=True) for name in names))
+    hashes = array("I", (export_hash(gnu_hash(name), followed=True) for name in names))
     if DT_HASH not in file.dynamic.values:
         return hashes, True
     start = file.dynamic.place(DT_HASH)
     buckets, count = layout(file.header.order + "2I").unpack(file.window.read(start, 8))
     if len(numbers) > _MOST_FOLLOWED or buckets + count > 16 * _MOST_FOLLOWED:
-        return array("I", (export_hash(name, followed=False) for name in names)), False
+        return array("I", (export_hash(gnu_hash(name), followed=False) for name in names)), False
     table = _words(file.header, file.window.read(start + 8, 4 * (buckets + count)))
     led_to: dict[int, int] = {}  # a symbol -> its bucket
     for bucket, number in enumerate(table[:buckets]):
