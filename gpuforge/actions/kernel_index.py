@@ -122,7 +122,6 @@ def library_images(name: str, made: CompiledLibrary[Path]) -> tuple[KernelImage,
     from gpuforge.binary import cubin, ptx
     from gpuforge.binary.fatbin import containers
     from gpuforge.binary.runnable import common_images
-    from gpuforge.runtime.userbuild.gpu_code import refused_by_openmp
     from gpuforge.runtime.values import kind_of
 
     if any(kind_of(image.kind).built_for == "CPU" for image in made.images):
@@ -144,6 +143,4 @@ def library_images(name: str, made: CompiledLibrary[Path]) -> tuple[KernelImage,
             f"a library of object {name!r} was compiled for {requested} and has GPU code for {present}",
             hint="leave flags that choose the target to `targets` of the toolchain",
         )
-    if refusal := refused_by_openmp(made.path):
-        raise ActionError.of(f"the library of object {name!r} does not run: {refusal}")
     return tuple(KernelImage(entry.kind, entry.arch, entry.isa) for entry in found)

@@ -25,6 +25,7 @@ from gpuforge.package.contents import (
 from gpuforge.runtime import document
 from gpuforge.runtime.declarations import declared
 from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
+from gpuforge.runtime.userbuild.gpu_code import refused_by_openmp
 from gpuforge.runtime.values import kind_of
 
 SCHEMA = 1
@@ -68,11 +69,13 @@ def pack_modules(
 def pack_libraries(folder: Path, made: LibrarySet, libraries: Sequence[CompiledLibrary[Path]]) -> Path:
     """Write compiled libraries below `folder` in the layout of the wheel; return `folder/kernels/<name>`.
 
-    Raises ActionError for two libraries of one target.
+    Raises ActionError for two libraries of one target, and for GPU code that its own runtime does not load.
     """
     target = new_folder(folder / KERNELS, made.name)
     listed = []
     for library in libraries:
+        if refusal := refused_by_openmp(library.path):
+            raise ActionError.of(f"what was compiled for object {made.name!r} does not run: {refusal}")
         image = library.images[0]
         level = image.target if kind_of(image.kind).built_for == "CPU" or len(libraries) > 1 else ""
         stem = f"{made.name}-{level}" if level else made.name

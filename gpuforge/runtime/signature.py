@@ -412,9 +412,7 @@ def _problem_of(kind: Any) -> str:
         if kind._type_ == "O":
             return "is a Python object, not a number of C"
         orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
-        native, swapped = (
-            orders if sys.byteorder == "little" else reversed(orders)
-        )  # the same for single bytes
+        native, swapped = orders if _NATIVE == "<" else reversed(orders)  # the same for single bytes
         is_swapped = swapped is not None and swapped is not native and issubclass(kind, swapped)
         return _SWAPPED if is_swapped else ""
     if issubclass(kind, ctypes.Array):
@@ -438,7 +436,7 @@ def _problem_of_field(kind: Any) -> str:
 def _dtype(kind: Any) -> str:
     code = getattr(kind, "_type_", "")
     letter = _KINDS.get(code, "") if isinstance(code, str) else ""
-    return f"{'<' if sys.byteorder == 'little' else '>'}{letter}{ctypes.sizeof(kind)}" if letter else ""
+    return f"{_NATIVE}{letter}{ctypes.sizeof(kind)}" if letter else ""
 
 
 def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
@@ -454,9 +452,7 @@ def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
                 "there is nothing to do"
             )
         if number > _MOST:
-            raise ValueError(
-                f"{what} {_shown(dim)}: its axis {axis} is more than 2^31-1, the most of any back end"
-            )
+            raise ValueError(f"{what} {_shown(dim)}: its axis {axis} is more than 2^31-1")
     x, y, z = numbers + [1] * (3 - len(numbers))
     return x, y, z
 
@@ -537,8 +533,7 @@ def context_handle(context: Any, current: Callable[[], int] = lambda: 0) -> int:
 def device_number(device: Any) -> int | None:
     number: int | None = _whole(device)
     if device is not None and (number is None or number < 0):
-        kind = TypeError if number is None else ValueError
-        raise kind(f"a device is a number from 0 on, not {_shown(device)}")
+        raise TypeError(f"a device is a number from 0 on, not {_shown(device)}")
     return number
 
 
@@ -713,9 +708,7 @@ def _of_numpy(numpy: Any, value: Any) -> HostArray:
     dtype = plain.dtype
     if dtype.hasobject or dtype.kind in "SUTmM":
         raise TypeError(f"an array of {dtype} has {_CONTENTS.get(dtype.kind, _CONTENTS['O'])}")
-    if not dtype.isnative or (
-        dtype.fields and dtype != dtype.newbyteorder("=")
-    ):  # subarrays have an order of their own
+    if not dtype.isnative or (dtype.fields and dtype != dtype.newbyteorder("=")):  # subarrays have their own
         raise TypeError(_foreign(f"an array of {dtype}"))
     strides = None if plain.flags.c_contiguous else plain.strides
     return HostArray(
@@ -727,13 +720,13 @@ def _of_numpy(numpy: Any, value: Any) -> HostArray:
 def _of_buffer(value: Any, view: memoryview) -> HostArray:
     kind = type(value).__name__
     form = re.sub(r":[^:]*:", "", view.format)  # without the names of fields
-    if "O" in form or "u" in form or "w" in form:
+    if set(form) & set("Ouw"):
         raise TypeError(f"{kind} has {_CONTENTS['O' if 'O' in form else 'U']}")
     if re.search(r"z|Z(?![fdg])", form):
         raise TypeError(f"{kind} has pointers to text of Python, which must not change: use ctypes.c_void_p")
-    if set(form) & ({">", "!"} if _NATIVE == "<" else {"<"}):
+    if set(form) & set(">!" if _NATIVE == "<" else "<"):
         raise TypeError(_foreign(kind))
-    if form.lstrip("@=<>")[:1] in {"&", "X", "P"} and not view.ndim:
+    if form.lstrip("@=<>")[:1] in set("&XP") and not view.ndim:
         raise TypeError(f"{kind} is a pointer of ctypes, and not an array")
     if any(offset >= 0 for offset in view.suboffsets or ()):
         raise ValueError(f"{kind} is not one block of memory, but has pointers to parts: pass a copy")
@@ -782,7 +775,7 @@ _typed: dict[tuple[type, str], type] = {}  # classes of memory, by the type of w
 
 
 class Owned:
-    """Memory that a `with` statement frees; where the statement fails, a failure to free does not hide why."""
+    """Memory that a `with` statement frees."""
 
     __slots__ = ()
     dtype = ""  # as NumPy writes it, "<f4", of what was uploaded
@@ -791,11 +784,11 @@ class Owned:
     def __enter__(self: _Owned) -> _Owned:
         return self
 
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         try:
             self.free()
-        except Exception:  # of the driver, or of pyopencl
-            if error is None:
+        except Exception:  # not in place of another one
+            if kind is None:
                 raise
 
     def __reduce__(self) -> Any:

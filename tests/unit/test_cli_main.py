@@ -215,7 +215,7 @@ DIAGNOSTICS = [
         "file": "gpuforge.toml",
         "line": 3,
         "column": 8,
-        "hint": "put it in quotes",
+        "hint": 'write, for example, name = "cufinufft"',
     },
 ]
 # What takes long to load, and no list of commands needs.

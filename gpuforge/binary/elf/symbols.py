@@ -290,9 +290,11 @@ def bindings(file: ElfFile) -> Bindings | None:
         versions, needed = defined_versions(file), needed_versions(file)
         numbers = _version_numbers(file, count if versions else first)
         rows = list(_layout(file.header).iter_unpack(table[: size * first]))
-        called = _called(
-            file, [n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_WEAK and not section]
-        )
+        undefined = [
+            n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_GLOBAL and not section
+        ]
+        weak = [n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_WEAK and not section]
+        undefined += _called(file, weak)
         defined: Sequence[int] = range(first, first + len(hashes))
         if (DT_SYMTAB in values) is values.keys().isdisjoint({DT_HASH, DT_GNU_HASH}):
             defined, hashes = [], array("I")  # the dynamic linker finds none of them
@@ -304,8 +306,6 @@ def bindings(file: ElfFile) -> Bindings | None:
                 hashes[number] = 0
     except MissedError:  # another pass takes too long
         return None
-    undefined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_GLOBAL and not section]
-    undefined += called
     imports: dict[tuple[str, str], list[str]] = {}
     for number, name in zip(undefined, _names(file, rows, undefined), strict=True):
         library, version = needed.get(numbers[number] & 0x7FFF, ("", "")) if numbers else ("", "")
@@ -317,20 +317,25 @@ def bindings(file: ElfFile) -> Bindings | None:
         at = {number: version_hash(version) if number > 1 else 0 for number, version in versions.items()}
         of_symbols = (at.get(numbers[n] & 0x7FFF, 0) for n in defined)
         with_versions = [hash_at(name, version) for name, version in zip(hashes, of_symbols, strict=True)]
-        # Without a version symbols are bound to those of the first, 2, also if it is hidden; Python's dlsym is not.
-        hidden = [index for index, number in enumerate(defined) if numbers[number] >= _HIDDEN_VERSION]
-        names = (_words(file.header, table[size * defined[n] :][:4])[0] for n in hidden)
-        for index, name in zip(hidden, file.dynamic.strings.texts([*names]), strict=True):
-            if numbers[defined[index]] > _HIDDEN_VERSION or name.startswith("PyInit"):
-                hashes[index] = 0
+        for index in _hidden(file, table, numbers, defined):
+            hashes[index] = 0
         hashes += array("I", with_versions)
-    return Bindings(
-        {key: tuple(names) for key, names in imports.items()},
-        hashes.tobytes(),
-        tuple(versions.values()),
-        {kind: each.tobytes() for kind, each in kinds.items() if each},
-        followed,
-    )
+    named = {key: tuple(names) for key, names in imports.items()}
+    of_kinds = {kind: each.tobytes() for kind, each in kinds.items() if each}
+    return Bindings(named, hashes.tobytes(), tuple(versions.values()), of_kinds, followed)
+
+
+def _hidden(file: ElfFile, table: bytes, numbers: Sequence[int], defined: Sequence[int]) -> Iterator[int]:
+    """Yield the positions in `defined` of symbols that a name without a version is not bound to.
+
+    It is bound to those of the first version, 2, also if that is hidden; Python's dlsym is not.
+    """
+    hidden = [index for index, number in enumerate(defined) if numbers[number] >= _HIDDEN_VERSION]
+    rows = (table[_layout(file.header).size * defined[index] :][:4] for index in hidden)
+    names = file.dynamic.strings.texts([_words(file.header, row)[0] for row in rows])
+    for index, name in zip(hidden, names, strict=True):
+        if numbers[defined[index]] > _HIDDEN_VERSION or name.startswith("PyInit"):
+            yield index
 
 
 def _names(file: ElfFile, rows: Sequence[tuple[int, int, int]], numbers: Sequence[int]) -> list[str]:

@@ -82,19 +82,18 @@ def gpu_code(library: Path) -> list[GpuImage]:
 def refused_by_openmp(library: Path) -> str:
     """Return why the OpenMP runtime that a library needs does not load its machine code; "" if it does.
 
-    Raises OSError and `elf.NotReadable`.
+    Raises OSError and, if there is machine code of CUDA 13, `elf.NotReadable`.
     """
-    runtime = next((name for name in elf.read_dynamic(library).needed if _BEFORE_CUDA_13.match(name)), None)
-    if runtime is None:
-        return ""
     data = library.read_bytes()
-    cubins = [match.start() for match in re.finditer(GPU_CODE[_CUBIN], data, re.DOTALL)]
-    if all(data[at + _EI_ABIVERSION] < _CUDA_13 for at in cubins):
+    cubins = re.finditer(GPU_CODE[_CUBIN], data, re.DOTALL)
+    if all(data[cubin.start() + _EI_ABIVERSION] < _CUDA_13 for cubin in cubins):
         return ""
-    return (
-        f"it has machine code with the header of CUDA 13, which {runtime} does not load: use a toolkit of CUDA 12, or "
-        "clang++ 21.1.2 or newer"
-    )
+    for name in filter(_BEFORE_CUDA_13.match, elf.read_dynamic(library).needed):
+        return (
+            f"it has machine code with the header of CUDA 13, which {name} does not load: use a toolkit of CUDA 12, or "
+            "clang++ 21.1.2 or newer"
+        )
+    return ""
 
 
 def _size(data: mmap.mmap, container: int) -> int:
