@@ -20,6 +20,8 @@ from gpuforge.expectation import Expectation
 from gpuforge.package import variants
 from gpuforge.wheel.archive import Archive
 
+ABI3 = "demo-1.0-cp37-abi3-manylinux_2_17_x86_64.whl"
+
 
 @pytest.mark.parametrize(("requires", "code"), [([], "GF201"), (["base==1.0"], "GF202")])
 @pytest.mark.parametrize(
@@ -120,6 +122,20 @@ def test_wheels_that_are_given_fit_one_another(requires: list[str], unmet: str, 
     newer = wheel(tmp_path, {}, name=f"torch-2.9.1-{TAGS}.whl")
     assert not said(audit([own, torch(tmp_path), newer]), "GF710")
     assert not said(audit([own]), "GF710")
+
+
+@pytest.mark.parametrize(
+    ("line", "unmet"),
+    [
+        ("torch>=2.4", ""),
+        ("torch>=2.9", "requires 'torch>=2.9; python_version >= \"3.9\"'; this audit has torch 2.4.1"),
+    ],
+)
+def test_markers_are_for_the_pythons_that_both_wheels_are_for(line: str, unmet: str, tmp_path: Path) -> None:
+    requires = ['torch<2; python_version < "3.9"', f'{line}; python_version >= "3.9"']
+    own = wheel(tmp_path, {"demo/ext.abi3.so": elf()}, name=ABI3, requires=requires)
+    found = said(audit([own, torch(tmp_path)]), "GF710")
+    assert [lines(f) for f in found] == ([(unmet,)] if unmet else [])
 
 
 def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from packaging.version import Version
 from gpuforge.audit import version_clauses
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.requirement import Requirement, can_coexist, evaluated
+from gpuforge.audit.link.requirement import Requirement, can_coexist, evaluated, pythons, required_together
 from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
@@ -200,8 +200,9 @@ def requirements_conflict(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in wheels if len(wheels) > 1 else ():
         for project, known in graph.declared[wheel.name].items():
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
-            if others and not known.extra and not any(_meets(other, known.requirement) for other in others):
-                joined = f"{project}{known.requirement.versions}"
+            needed = known.requirement
+            if others and not known.extra and not any(_meets(wheel, other, needed) for other in others):
+                joined = f"{project}{needed.versions}"
                 line = _unmet(wheel, others) or joined
                 yield requirements_conflict.finding(
                     wheel.name,
@@ -225,20 +226,37 @@ def requirements_conflict(graph: LinkGraph) -> Iterator[Finding]:
             yield from _refused(wheel, framework, others)
 
 
-def _meets(other: WheelFacts, requirement: Requirement) -> bool:
-    """Return whether a wheel meets a Requires-Dist line; requirements through other packages have no line."""
-    return (
-        requirement.name != other.project
-        or not other.version
-        or version_clauses.allows(requirement.versions, other.version)
+def _meets(wheel: WheelFacts, other: WheelFacts, requirement: Requirement) -> bool:
+    """Return whether a wheel meets a requirement of another, or with some Python all lines for that Python.
+
+    Requirements through other packages have no line.
+    """
+    if requirement.name != other.project or not other.version or _allows(requirement, other):
+        return True
+    return any(
+        all(
+            _allows(each, other) for _, each in required_together(wheel, python) if each.name == other.project
+        )
+        for python in _pythons_of_both(wheel, other)
     )
+
+
+def _allows(requirement: Requirement, other: WheelFacts) -> bool:
+    return bool(requirement.extra) or version_clauses.allows(requirement.versions, other.version)
+
+
+def _pythons_of_both(wheel: WheelFacts, other: WheelFacts) -> list[str]:
+    both = pythons(wheel.file_tags, wheel.python) & pythons(other.file_tags, other.python)
+    return sorted({python.rpartition(".")[0] for python in both}, key=Version)
 
 
 def _unmet(wheel: WheelFacts, others: list[WheelFacts]) -> str:
     """Return the first Requires-Dist line that none of the wheels meets; "" if they fail to meet all lines together."""
+    python = next(reversed(_pythons_of_both(wheel, others[0])), "")
     for line in wheel.requires:
-        required = evaluated(line, wheel)
-        if required and not required.extra and not any(_meets(other, required) for other in others):
+        required = evaluated(line, wheel, python)
+        mine = required and required.name == others[0].project and not required.extra
+        if required and mine and not any(_allows(required, other) for other in others):
             return line
     return ""
 
