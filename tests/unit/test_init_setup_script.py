@@ -46,6 +46,11 @@ def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files:
     assert "gpu-computed" not in found.notes
 
 
+def test_extensions_of_a_packages_name_are_in_the_package(tmp_path: Path) -> None:
+    files = {"setup.py": f'{PLAIN}Extension("demo.gpu", ["k.cu"])', "k.cu": KERNEL, "demo/gpu/__init__.py": ""}
+    assert drafted(tmp_path, files).keys["objects.files"] == ("demo/gpu/*.so",)
+
+
 def test_opencl_without_cuda_is_asked_for(tmp_path: Path) -> None:
     script = f'{PLAIN}setup(ext_modules=[Extension("demo._c", ["c.c"], libraries=["OpenCL", "m"])])'
     assert drafted(tmp_path, {"setup.py": script}).notes["of-system"] == {"names": "OpenCL"}
