@@ -1,8 +1,8 @@
 #!/bin/sh
 # Run everything that needs a GPU on a machine that has one and no network: bench/gpu.sh WHEELS OUT
 #
-# WHEELS holds the wheel of recipes/saxpy for this Python, and what this Python lacks of cuda-core, cuda-bindings,
-# cuda-pathfinder, cupy-cuda13x, numpy and pytest. OUT gets tests.log, tests.xml, launch.txt and launch.json.
+# WHEELS holds the wheel of recipes/saxpy for this Python, and what this Python lacks of requirements/demo.txt, cuda-core,
+# cuda-bindings, cuda-pathfinder, cupy-cuda13x, numpy and pytest. OUT gets tests.log, tests.xml, launch.txt and launch.json.
 set -eu
 [ $# -eq 2 ] || { sed -n 's/^# \{0,1\}//p' "$0" >&2; exit 2; }
 wheels=$(cd "$1" && pwd)
