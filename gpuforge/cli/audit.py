@@ -352,11 +352,11 @@ def _pieces(
         case "json":
             from gpuforge.audit.report import data
 
-            return data.pieces(data.as_data(report, unused))
+            return data.pieces(report, unused)
         case "sarif":
-            from gpuforge.audit.report import data, sarif
+            from gpuforge.audit.report import sarif
 
-            return data.pieces(sarif.as_log(report))
+            return sarif.pieces(report)
         case "junit":
             from gpuforge.audit.report import junit
 

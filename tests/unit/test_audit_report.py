@@ -89,6 +89,14 @@ def test_the_json_report(report: Report, tmp_path: Path) -> None:
     hold("report.json", found)
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 256])
+def test_the_json_report_is_written_in_pieces(
+    report: Report, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "_AT_ONCE", at_once)
+    assert data.dumps(report) == json.dumps(data.as_data(report), indent=2) + "\n"
+
+
 def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:
     Draft202012Validator.check_schema(SCHEMA)
     Draft202012Validator(SCHEMA).validate(json.loads(data.dumps(report)))
@@ -446,7 +454,7 @@ def test_the_results() -> None:
 
 
 def test_the_log_and_its_tool() -> None:
-    log = json.loads("".join(data.pieces(sarif.as_log(sample()))))
+    log = json.loads(sarif.dumps(sample()))
     assert log["version"] == "2.1.0"
     assert log["$schema"].endswith("sarif-2.1.0.json")
     driver = log["runs"][0]["tool"]["driver"]

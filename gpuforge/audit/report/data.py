@@ -24,45 +24,66 @@ from gpuforge.diagnostics import Diagnostic
 
 SCHEMA = 1
 
-_AT_ONCE = 1 << 14  # tokens of JSON that are written at once
+_AT_ONCE = 256  # elements of a list that are written at once
 
 _TITLES = {rule.code: rule.title for rule in RULES}
 
 
 def dumps(report: Report, unused: Sequence[str] = ()) -> str:
     """Return the report as JSON text with a final newline; `unused` are acceptances that matched no finding."""
-    return "".join(pieces(as_data(report, unused)))
+    return "".join(pieces(report, unused))
 
 
-def pieces(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield data as JSON text piece by piece: for thousands of files it is too long for one string."""
-    tokens = json.JSONEncoder(indent=2).iterencode(data)
-    while some := list(islice(tokens, _AT_ONCE)):
-        yield "".join(some)
-    yield "\n"
+def pieces(report: Report, unused: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the JSON text piece by piece: for thousands of files it is too long for one string."""
+    before = "{\n"
+    for name, value in _fields(report, unused):
+        yield f"{before}  {json.dumps(name)}: "
+        before = ",\n"
+        if isinstance(value, Iterator):
+            yield from _list(value)
+        else:
+            yield _text(value).replace("\n", "\n  ")
+    yield "\n}\n"
+
+
+def _list(elements: Iterator[Any]) -> Iterator[str]:
+    """Yield a list, several elements at a time: each call of the encoder leaves garbage."""
+    before = "["
+    while some := list(islice(elements, _AT_ONCE)):
+        yield before + _text(some)[1:-2].replace("\n", "\n  ")
+        before = ","
+    yield "[]" if before == "[" else "\n  ]"
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, indent=2)
 
 
 def as_data(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
     """Return the report as JSON-compatible data."""
+    fields = _fields(report, unused)
+    return {name: list(value) if isinstance(value, Iterator) else value for name, value in fields}
+
+
+def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of the report; lists are iterators, which make one element at a time."""
+    yield "schema", SCHEMA
+    yield "tool", {"name": "gpuforge", "version": __version__}
+    yield "wheels", map(_wheel, report.wheels)
+    yield "proved", (f"{p.topic}: {p.text}" for w in report.wheels for p in w.proofs)
+    yield "findings", map(_finding, report.findings)
     ignored = (i for w in report.wheels for i in w.ignored)
-    found = {
-        "schema": SCHEMA,
-        "tool": {"name": "gpuforge", "version": __version__},
-        "wheels": [_wheel(each) for each in report.wheels],
-        "proved": [f"{p.topic}: {p.text}" for w in report.wheels for p in w.proofs],
-        "findings": [_finding(each) for each in report.findings],
-        "ignored": [{**_finding(i.finding), "reason": i.reason} for i in ignored],
-        "unused": list(unused),
-        "problems": [_problem(each) for each in report.problems],
-        "objects": [_object(each, report.graph) for each in report.objects],
-        "device_code": [_device_code(w.facts, code) for w in report.wheels for code in w.facts.device],
-        "load_sets": [_load_set(each) for each in report.graph.load_sets],
-    }
+    yield "ignored", ({**_finding(i.finding), "reason": i.reason} for i in ignored)
+    yield "unused", list(unused)
+    yield "problems", map(_problem, report.problems)
+    yield "objects", (_object(o, report.graph) for o in report.objects)
+    yield "device_code", (_device_code(w.facts, code) for w in report.wheels for code in w.facts.device)
+    yield "load_sets", map(_load_set, report.graph.load_sets)
     if report.like is not None:
-        found["comparisons"] = [_comparison(each) for each in comparisons(report)]
+        yield "comparisons", map(_comparison, comparisons(report))
     if report.together is not None:
-        found["together"] = process.data(report.together)
-    return found
+        yield "together", process.data(report.together)
 
 
 def _problem(found: Diagnostic) -> dict[str, str]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,9 +28,23 @@ from gpuforge.diagnostics import shown, shown_lines
 
 _MOST_SUBJECTS = 30  # subjects in a message
 _MOST_LOCATIONS = 1000  # GitHub refuses a file with more in one result; the JSON report has all
+_AT_ONCE = 1 << 14  # tokens of JSON that are written at once
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 _CODES = [rule.code for rule in RULES]
+
+
+def dumps(report: Report) -> str:
+    """Return the report as the text of a SARIF file."""
+    return "".join(pieces(report))
+
+
+def pieces(report: Report) -> Iterator[str]:
+    """Yield that text piece by piece: for thousands of files it is too long for one string."""
+    tokens = json.JSONEncoder(indent=2).iterencode(as_log(report))
+    while some := list(islice(tokens, _AT_ONCE)):
+        yield "".join(some)
+    yield "\n"
 
 
 def as_log(report: Report) -> dict[str, Any]:
