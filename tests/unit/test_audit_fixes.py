@@ -445,7 +445,9 @@ def test_the_flag_that_a_finding_names_mends_the_build(
             name=NAME.replace("x86_64", machine),
             requires=[RUNTIME, "nvidia-cublas-cu12"],
         )
-        return {f.code: f.fix for f in audit([made]).findings}
+        # the relocations of what says that it is for aarch64 are those of x86-64
+        foreign = {"GF510"} if code == "GF511" else set[str]()
+        return {f.code: f.fix for f in audit([made]).findings if f.code not in foreign}
 
     assert flag in found("built", *fault)[code]
     kept = [] if flag.startswith("without") or fault is PACKED else fault
