@@ -47,7 +47,11 @@ def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files:
 
 
 def test_extensions_of_a_packages_name_are_in_the_package(tmp_path: Path) -> None:
-    files = {"setup.py": f'{PLAIN}Extension("demo.gpu", ["k.cu"])', "k.cu": KERNEL, "demo/gpu/__init__.py": ""}
+    files = {
+        "setup.py": f'{PLAIN}Extension("demo.gpu", ["k.cu"])',
+        "k.cu": KERNEL,
+        "demo/gpu/__init__.py": "",
+    }
     assert drafted(tmp_path, files).keys["objects.files"] == ("demo/gpu/*.so",)
 
 
