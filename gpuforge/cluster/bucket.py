@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fsspec
 
-from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, Objects, ObjectsError, hidden
+from gpuforge.cluster.objects import VARIABLE, ListedObject, Objects, ObjectsError, copied, hidden
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError
 
@@ -41,15 +41,15 @@ class RemoteObjects(Objects):
         """The bucket and the folder in it."""
         return self._url
 
-    def read(self, name: str, most: int = MOST) -> bytes | None:
-        """Return an object's bytes, None where it is not there, b"" for more than `most`."""
+    def fetch(self, name: str, target: BinaryIO, most: int) -> bool | None:
+        """Write an object's bytes; None where it is not there, False for more than `most`."""
         with self._errors(f"read {name}"):
             try:
-                with self._open(name) as stream:
-                    data: bytes = stream.read(most + 1)
+                path = self._path(name)
+                with self._system.open(path, "rb", block_size=_BLOCK, cache_type="readahead") as source:
+                    return copied(lambda: source.read(_BLOCK), target, most)
             except FileNotFoundError:
                 return None
-            return data if len(data) <= most else b""
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""
@@ -92,23 +92,6 @@ class RemoteObjects(Objects):
         """Write a file's bytes as an object, in place of one that is there."""
         with self._errors(f"write {name}"):
             self._system.put_file(str(path), self._path(name))
-
-    def download(self, name: str, path: Path, most: int) -> bool:
-        """Write an object's bytes to a new file; False where it is not there, or larger than `most`."""
-        with self._errors(f"read {name}"):
-            try:
-                with self._open(name) as source, path.open("xb") as stream:
-                    while stream.tell() <= most and (chunk := source.read(_BLOCK)):
-                        stream.write(chunk)
-                    is_whole = stream.tell() <= most
-            except FileNotFoundError:
-                is_whole = False
-            if not is_whole:
-                path.unlink(missing_ok=True)
-            return is_whole
-
-    def _open(self, name: str) -> Any:
-        return self._system.open(self._path(name), "rb", block_size=_BLOCK, cache_type="readahead")
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")

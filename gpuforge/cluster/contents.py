@@ -1,4 +1,4 @@
-"""The bytes of an output as one object: those of its files, one after another, compressed.
+"""The bytes of an entry as one object: those of its files, one after another, compressed.
 
 Names and sizes are only in the record, where they are checked; an archive would have names of its own, to be checked
 again.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -23,7 +22,7 @@ _LEVEL = 3
 _CHUNK = 1 << 20  # bytes
 
 
-def described(folder: Path, entry: StoreEntry, contents: dict[str, Content]) -> SharedEntry:
+def described(folder: Path, entry: StoreEntry, content: Content) -> SharedEntry:
     """Return the record of an entry whose outputs lie in `folder`."""
     folders = []
     for output in entry.outputs:
@@ -31,28 +30,28 @@ def described(folder: Path, entry: StoreEntry, contents: dict[str, Content]) -> 
             found = [output, *(f"{output}/{e.path}" for e in tree.walk(folder / output) if e.is_folder)]
             folders += [path for path in found if not any((folder / path).iterdir())]
     times = tuple(max(0, int((folder / f.path).lstat().st_mtime)) for f in entry.files if not f.link)
-    return SharedEntry(entry, tuple(folders), times, contents)
+    return SharedEntry(entry, tuple(folders), times, content)
 
 
-def pack(folder: Path, files: Iterable[StoredFile], target: Path) -> Content:
-    """Write the bytes of files below `folder`, in their order, to `target`."""
+def pack(folder: Path, entry: StoreEntry, target: Path) -> Content:
+    """Write the bytes of an entry's files below `folder`, in their order, to `target`."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1)
     with target.open("xb") as raw, compressor.stream_writer(raw, closefd=False) as stream:
-        for file in files:
+        for file in (each for each in entry.files if not each.link):
             with tree.reading(folder, file.path) as source:
                 while chunk := os.read(source, _CHUNK):
                     stream.write(chunk)
     return Content(uuid4().hex, target.stat().st_size, digest.of_file(target))
 
 
-def unpack(content: Path, folder: Path, files: Iterable[tuple[StoredFile, int]]) -> None:
-    """Make files below `folder`, which has only folders, from the bytes that `pack` wrote.
+def unpack(content: Path, folder: Path, record: SharedEntry) -> None:
+    """Make the files below `folder`, which has only folders, from the bytes that `pack` wrote.
 
     Raises ValueError if the bytes are not those of the record; never writes more bytes than the record has.
     """
     try:
         with content.open("rb") as raw, zstandard.ZstdDecompressor().stream_reader(raw) as stream:
-            for file, time in files:
+            for file, time in zip(record.plain, record.times, strict=True):
                 place = folder / file.path
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with place.open("xb") as target:

@@ -10,13 +10,14 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from gpuforge import tree
-from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, Objects, ObjectsError
+from gpuforge.cluster.objects import VARIABLE, ListedObject, Objects, ObjectsError, copied
 from gpuforge.diagnostics import shown
 from gpuforge.errors import MissingError, UsageError
 
@@ -46,23 +47,31 @@ class FolderObjects(Objects):
         """The folder."""
         return str(self.root)
 
-    def read(self, name: str, most: int = MOST) -> bytes | None:
-        """Return an object's bytes, None where it is not there, b"" for more than `most` or no file."""
+    def fetch(self, name: str, target: BinaryIO, most: int) -> bool | None:
+        """Write an object's bytes; None where it is not there, False for more than `most` or no file."""
         with self._errors("read", name):
             try:
-                data = tree.read(self.root, name, most + 1)
+                with tree.reading(self.root, name) as source:
+                    return copied(lambda: os.read(source, _CHUNK), target, most)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             except OSError as error:
                 if error.errno in _NO_FILE:
-                    return b""
+                    return False
                 raise
-            return data if len(data) <= most else b""
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""
+        self._write(name, BytesIO(data))
+
+    def upload(self, path: Path, name: str) -> None:
+        """Write a file's bytes as an object, in place of one that is there."""
+        with path.open("rb") as source:
+            self._write(name, source)
+
+    def _write(self, name: str, source: BinaryIO) -> None:
         with self._errors("written", name), self._part() as (part, stream):
-            stream.write(data)
+            shutil.copyfileobj(source, stream, _CHUNK)
             self._finish(stream)
             self._named(name, part.rename)
 
@@ -104,31 +113,6 @@ class FolderObjects(Objects):
                 if folder == self.root:
                     break
                 folder.rmdir()
-
-    def upload(self, path: Path, name: str) -> None:
-        """Write a file's bytes as an object, in place of one that is there."""
-        with self._errors("written", name), path.open("rb") as source, self._part() as (part, stream):
-            shutil.copyfileobj(source, stream, _CHUNK)
-            self._finish(stream)
-            self._named(name, part.rename)
-
-    def download(self, name: str, path: Path, most: int) -> bool:
-        """Write an object's bytes to a new file; False where it is not there, larger than `most`, or no file."""
-        with self._errors("read", name):
-            try:
-                with tree.reading(self.root, name) as source, path.open("xb") as stream:
-                    while stream.tell() <= most and (chunk := os.read(source, _CHUNK)):
-                        stream.write(chunk)
-                    is_whole = stream.tell() <= most
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-            except OSError as error:
-                if error.errno in _NO_FILE:
-                    return False
-                raise
-            if not is_whole:
-                path.unlink()
-            return is_whole
 
     @contextmanager
     def _part(self) -> Iterator[tuple[Path, BinaryIO]]:

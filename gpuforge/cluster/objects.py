@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from gpuforge.errors import MissingError
 
@@ -26,17 +27,23 @@ class ListedObject(NamedTuple):
 
 
 class Objects(Protocol):
-    """Objects by name: words with `/` between them. Every method raises ObjectsError when the place fails."""
+    """Objects by name: words with `/` between them. Every method raises ObjectsError when the place fails.
+
+    In a folder something else may lie in an object's place, such as another folder, a pipe or a link.
+    """
 
     @property
     def url(self) -> str:
         """Where the objects lie, for messages; it never holds credentials."""
 
-    def read(self, name: str, most: int = MOST) -> bytes | None:
-        """Return an object's bytes, None where it is not there, and b"" for more than `most` or something else there.
+    def fetch(self, name: str, target: BinaryIO, most: int) -> bool | None:
+        """Write an object's bytes; None where it is not there, False for more than `most` or something else there."""
 
-        In a folder something else may lie there, such as another folder, a pipe or a link.
-        """
+    def read(self, name: str, most: int = MOST) -> bytes | None:
+        """Return an object's bytes, None where it is not there, b"" for more than `most` or something else there."""
+        target = BytesIO()
+        is_whole = self.fetch(name, target, most)
+        return None if is_whole is None else target.getvalue() if is_whole else b""
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""
@@ -61,7 +68,19 @@ class Objects(Protocol):
         """Write a file's bytes as an object, in place of one that is there."""
 
     def download(self, name: str, path: Path, most: int) -> bool:
-        """Write an object's bytes to a new file; False where there is none, or more than `most`, as in `read`."""
+        """Write an object's bytes to a new file; False, and no file, where `fetch` does not return True."""
+        with path.open("xb") as target:
+            is_whole = self.fetch(name, target, most)
+        if not is_whole:
+            path.unlink()
+        return bool(is_whole)
+
+
+def copied(read: Callable[[], bytes], target: BinaryIO, most: int) -> bool:
+    """Write what `read` returns until it returns nothing; return whether these are no more than `most` bytes."""
+    while target.tell() <= most and (chunk := read()):
+        target.write(chunk)
+    return target.tell() <= most
 
 
 _NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSW|CREDENTIAL|CONNECTION_STRING", re.IGNORECASE)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from gpuforge import tree
@@ -23,7 +21,7 @@ _EXPANSION = 1 << 16  # bytes that incompressible data may grow by; zstd adds le
 
 
 class Content(NamedTuple):
-    """The object with the bytes of one output's files: the last part of its name, its bytes, its sha256."""
+    """The object with the bytes of an entry's files: the last part of its name, its bytes, its sha256."""
 
     token: str
     size: int
@@ -40,13 +38,12 @@ class SharedEntry(NamedTuple):
     entry: StoreEntry
     folders: tuple[str, ...]
     times: tuple[int, ...]
-    contents: Mapping[str, Content]
+    content: Content
 
-    def files(self, output: str) -> list[tuple[StoredFile, int]]:
-        """Return an output's files, without links, with their times."""
-        plain = [file for file in self.entry.files if not file.link]
-        pairs = zip(plain, self.times, strict=True)
-        return [(file, time) for file, time in pairs if PurePosixPath(file.path).parts[0] == output]
+    @property
+    def plain(self) -> list[StoredFile]:
+        """The files without links, whose bytes are in the content."""
+        return [file for file in self.entry.files if not file.link]
 
 
 class Alias(NamedTuple):
@@ -69,7 +66,7 @@ def to_bytes(key: str, record: SharedEntry | Alias) -> bytes:
         "entry": json.loads(entry.to_json(record.entry)),
         "folders": record.folders,
         "times": record.times,
-        "contents": {name: [each.token, each.size, each.sha256] for name, each in record.contents.items()},
+        "content": record.content,
     }
     return sealed(key, json.dumps(data, separators=(",", ":")).encode())
 
@@ -88,7 +85,7 @@ def from_bytes(key: str, data: bytes) -> SharedEntry | Alias:
             entry.from_json(json.dumps(found["entry"])),
             tuple(found["folders"]),
             tuple(found["times"]),
-            {name: Content(*parts) for name, parts in found["contents"].items()},
+            Content(*found["content"]),
         )
         _check(shared)
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -108,20 +105,17 @@ def _check(record: SharedEntry) -> None:
         _check_file(file)
     _hold(sum(file.size for file in entry.files) <= MOST_BYTES, f"it is larger than {MOST_BYTES // 10**9} GB")
     _check_paths(record)
-    plain = [file for file in entry.files if not file.link]
-    _hold(len(record.times) == len(plain), "its times are not those of its files")
+    _hold(len(record.times) == len(record.plain), "its times are not those of its files")
     _hold(
         all(type(each) is int and 0 <= each < _LATEST for each in record.times), "a file's time is not valid"
     )
-    _hold(record.contents.keys() == {*entry.outputs}, "its contents are not those of its outputs")
-    for output, content in record.contents.items():
-        size = sum(file.size for file, _ in record.files(output))
-        _hold(type(content.size) is int and content.size >= 0, "a content's size is not valid")
-        _hold(content.size <= size + size // 128 + _EXPANSION, "a content is larger than what it holds")
-        _hold(
-            _TOKEN.fullmatch(content.token) and _SHA256.fullmatch(content.sha256),
-            "a content's name is not valid",
-        )
+    content, size = record.content, sum(file.size for file in record.plain)
+    _hold(type(content.size) is int and content.size >= 0, "its content's size is not valid")
+    _hold(content.size <= size + size // 128 + _EXPANSION, "its content is larger than what it holds")
+    _hold(
+        _TOKEN.fullmatch(content.token) and _SHA256.fullmatch(content.sha256),
+        "its content's name is not valid",
+    )
 
 
 def _check_file(file: StoredFile) -> None:
@@ -165,7 +159,7 @@ def record_name(key: str) -> str:
 
 
 def content_name(key: str, token: str) -> str:
-    """Return the name of the bytes of one of an entry's outputs."""
+    """Return the name of the bytes of an entry's files."""
     return f"{ENTRIES}/{key[:2]}/{key}/{token}.zst"
 
 

@@ -1,7 +1,7 @@
 """The store that several machines share: objects, read and written through a store in a folder of this machine.
 
-`entries/KK/KEY/record.json` is written last, and once; beside it lie the contents of the outputs. An entry counts only
-if it is complete. Entries of others are treated as hostile until they are unpacked and checked against their records.
+`entries/KK/KEY/record.json` is written last, and once; beside it lies the content of the files. An entry counts only if
+it is complete. Entries of others are treated as hostile until they are unpacked and checked against their records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from gpuforge.cluster.leases import Leases, present
 from gpuforge.cluster.objects import MOST, Objects
 from gpuforge.cluster.record import (
     Alias,
-    Content,
     SharedEntry,
     content_name,
     from_bytes,
@@ -187,20 +186,13 @@ class SharedStore:
         data = self.objects.read(record_name(key))
         if data and not self._is_refused(key, data):
             return False
-        made: dict[str, Content] = {}
         with self.local.scratch() as parts:
-            for output in stored.entry.outputs:
-                files = [each for each in stored.entry.files if each.path.split("/")[0] == output]
-                plain = [each for each in files if not each.link]
-                made[output] = contents.pack(stored.folder, plain, parts / uuid4().hex)
-                (packed,) = parts.iterdir()
-                self.objects.upload(packed, content_name(key, made[output].token))
-                packed.unlink()
-        record = to_bytes(key, contents.described(stored.folder, stored.entry, made))
+            content = contents.pack(stored.folder, stored.entry, parts / "content")
+            self.objects.upload(parts / "content", content_name(key, content.token))
+        record = to_bytes(key, contents.described(stored.folder, stored.entry, content))
         if self._create(key, record):
             return True
-        for content in made.values():
-            self.objects.remove(content_name(key, content.token))
+        self.objects.remove(content_name(key, content.token))
         return False
 
     def _create(self, key: str, record: bytes) -> bool:
@@ -234,19 +226,17 @@ class SharedStore:
 
 
 def unpack(objects: Objects, key: str, record: SharedEntry, parts: Path, out: Path) -> None:
-    """Fetch and unpack an entry, packed parts into `parts`; raises ValueError if they are not those of its record."""
+    """Fetch an entry's content into `parts` and unpack it; raises ValueError if it is not that of its record."""
+    packed, content = parts / "content", record.content
+    if not objects.download(content_name(key, content.token), packed, content.size):
+        msg = "its content is gone, or is not a file of its size"
+        raise ValueError(msg)
+    if digest.of_file(packed) != content.sha256:
+        msg = "its content is not what was stored"
+        raise ValueError(msg)
     for folder in record.folders:
         (out / folder).mkdir(parents=True)
-    for output, content in record.contents.items():
-        packed = parts / content.token
-        if not objects.download(content_name(key, content.token), packed, content.size):
-            msg = "a content is gone, or is not a file of its size"
-            raise ValueError(msg)
-        if digest.of_file(packed) != content.sha256:
-            msg = "a content is not what was stored"
-            raise ValueError(msg)
-        contents.unpack(packed, out, record.files(output))
-        packed.unlink()
+    contents.unpack(packed, out, record)
 
 
 def _reason(error: ValueError) -> str:

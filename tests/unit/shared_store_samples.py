@@ -69,18 +69,18 @@ def write(place: Path, data: dict[str, Any]) -> None:
 
 def content_of(place: Path) -> Path:
     data = read(place)
-    return place.parent / f"{data['contents']['tree'][0]}.zst"
+    return place.parent / f"{data['content'][0]}.zst"
 
 
 def with_content(data: bytes) -> Callable[[Path], None]:
-    """Replace a content, and its sha256 in the record."""
+    """Replace the content, and its sha256 in the record."""
 
     def change(place: Path) -> None:
         import hashlib
 
         content_of(place).write_bytes(data)
         record = read(place)
-        record["contents"]["tree"][1:] = [len(data), hashlib.sha256(data).hexdigest()]
+        record["content"][1:] = [len(data), hashlib.sha256(data).hexdigest()]
         write(place, record)
 
     return change
@@ -100,7 +100,7 @@ def moved(path: str) -> Callable[[dict[str, Any]], None]:
 
 
 def bomb(place: Path) -> None:
-    with_content(zstandard.compress(b"#!/bin/sh\n" + bytes(100_000_000)))(place)
+    with_content(zstandard.compress(b"kernel#!/bin/sh\n" + bytes(100_000_000)))(place)
 
 
 def folder_at(place: Path) -> None:
@@ -121,32 +121,38 @@ def link_at(place: Path) -> None:
 HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte changed": (
         lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1] + b"!"),
-        "a content is not what was stored",
+        "its content is not what was stored",
     ),
     "truncated": (
         lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1]),
-        "a content is not what was stored",
+        "its content is not what was stored",
     ),
-    "lost": (lambda place: content_of(place).unlink(), "a content is gone"),
+    "lost": (lambda place: content_of(place).unlink(), "its content is gone"),
     "larger": (
         lambda place: content_of(place).write_bytes(content_of(place).read_bytes() + b"more"),
-        "a content is gone, or is not a file",
+        "its content is gone, or is not a file",
     ),
     "a folder for a content": (
         lambda place: folder_at(content_of(place)),
-        "a content is gone, or is not a file",
+        "its content is gone, or is not a file",
     ),
-    "a pipe for a content": (lambda place: pipe_at(content_of(place)), "a content is gone, or is not a file"),
-    "a link for a content": (lambda place: link_at(content_of(place)), "a content is gone, or is not a file"),
+    "a pipe for a content": (
+        lambda place: pipe_at(content_of(place)),
+        "its content is gone, or is not a file",
+    ),
+    "a link for a content": (
+        lambda place: link_at(content_of(place)),
+        "its content is gone, or is not a file",
+    ),
     "a folder for a record": (folder_at, "its record has no checksum"),
     "a pipe for a record": (pipe_at, "its record has no checksum"),
     "a link for a record": (link_at, "its record has no checksum"),
     "truncated with its sha256": (
-        with_content(zstandard.compress(b"#!/bin/sh")),
+        with_content(zstandard.compress(b"kernel#!/bin/sh")),
         "tree/bin/nvcc: 1 bytes missing",
     ),
     "another file with its sha256": (
-        with_content(zstandard.compress(b"#!/bin/ls\n")),
+        with_content(zstandard.compress(b"kernel#!/bin/ls\n")),
         "tree/bin/nvcc is not what was stored",
     ),
     "a bomb": (
@@ -183,12 +189,12 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
         "it is larger than 64 GB",
     ),
     "a large content": (
-        changed(lambda data: data["contents"]["tree"].__setitem__(1, 10**9)),
-        "a content is larger than what it holds",
+        changed(lambda data: data["content"].__setitem__(1, 10**9)),
+        "its content is larger than what it holds",
     ),
     "a content elsewhere": (
-        changed(lambda data: data["contents"]["tree"].__setitem__(0, "../../../../secret")),
-        "a content's name is not valid",
+        changed(lambda data: data["content"].__setitem__(0, "../../../../secret")),
+        "its content's name is not valid",
     ),
     "no time": (
         changed(lambda data: entry(data).update(seconds=float("nan"))),

@@ -38,7 +38,7 @@ def test_verify_removes_what_is_damaged(shared: Path, capsys: pytest.CaptureFixt
     content_of(record_of(shared)).write_bytes(b"")
     assert main.run(["cache", "verify", "--shared"]) == 1
     first = capsys.readouterr().out.splitlines()[0]
-    assert first == "damaged: k: a content is not what was stored; removed, the next build makes it again"
+    assert first == "damaged: k: its content is not what was stored; removed, the next build makes it again"
     assert main.run(["cache", "verify", "--shared"]) == 0
 
 

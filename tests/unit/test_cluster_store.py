@@ -62,7 +62,7 @@ def test_the_first_to_share_wins_and_the_other_takes_what_was_shared(tmp_path: P
     put(one, "first")
     assert texts(put(two, "second")) == "first"
     assert texts(machine(tmp_path, "two").get(KEY)) == "first"
-    assert len(one.objects.names("entries")) == 3  # no content that no record names
+    assert len(one.objects.names("entries")) == 2  # no content that no record names
 
 
 def test_the_first_to_share_does_not_win_with_less_than_it_says(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_what_a_killed_upload_left_is_removed_when_it_is_old(tmp_path: Path) -> 
     put(store)
     record_of(tmp_path).unlink()
     assert upkeep.entries(store.objects) == []
-    assert len(store.objects.names("entries")) == 2
+    assert len(store.objects.names("entries")) == 1
     age(tmp_path, 25)
     assert upkeep.entries(store.objects) == []
     assert store.objects.names("entries") == []
