@@ -79,6 +79,7 @@ class ThisCpu:
 
     where: Where
     options: tuple[str, ...]
+    native: bool  # by -march=native, else by flags that a check of the CPU chooses
 
 
 @dataclass(slots=True)
@@ -120,7 +121,8 @@ _VERSION = r"\d{1,9}(\.\d{1,9}){0,3}"
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
 _GENCODES = re.compile(r"arch=[^\s;,\"]{1,60},code=[^\s;\"]{1,200}")  # with variables in them
 # Flags that compile for the CPU that builds, and those for one CPU or another.
-_THIS_CPU = r"-m(arch|cpu)=native|-xHost\b"
+NATIVE = r"-m(arch|cpu|tune)=native"
+_THIS_CPU = rf"{NATIVE}|-xHost\b"
 _ONE_CPU = r"-m(avx|sse|fma|bmi|f16c)|-march="
 # Checks of CMake whose result depends on the CPU that builds.
 _RUNS = frozenset(
@@ -436,7 +438,8 @@ class _Reader:
         ):
             named = [name for name in under.names if re.search(r"NATIVE|MARCH", name)]
             options = [name for name in (*tainted, *named) if name in self.facts.options]
-            self.facts.this_cpu.append(ThisCpu(where, tuple(options)))
+            native = any(re.search(NATIVE, word) for word in command.arguments)
+            self.facts.this_cpu.append(ThisCpu(where, tuple(options), native))
 
     def _leads_to(self, file: str, command: Command) -> Iterator[str]:
         """Yield the files that a command reads: of a folder, a module, or a path."""

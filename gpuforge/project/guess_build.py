@@ -14,7 +14,7 @@ from gpuforge.cuda.carriers import linked_frameworks
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 from gpuforge.project import cibuildwheel
-from gpuforge.project.cmake import TOP
+from gpuforge.project.cmake import NATIVE, TOP
 from gpuforge.project.facts import OFF, Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess import Guess, Note, Reason, because
@@ -32,7 +32,7 @@ _OF_COMPILERS = frozenset(
     {"c", "m", "dl", "rt", "pthread", "stdc++", "gomp", "omp", "gcc", "gcc_s", "util", "c10", "torch"}
 )
 _WITH_CMAKE_FILES = {"torch", "pybind11", "nanobind", "numpy"}
-_THIS_CPU = r"-m(arch|cpu)=native|-xHost\b|/proc/cpuinfo|\blscpu\b"
+_LOOKS_AT_CPU = r"-xHost\b|/proc/cpuinfo|\blscpu\b"
 # Variables for a toolkit; gpuforge sets the second group.
 _TOOLKIT = r"CUDA_?(TOOLKIT_?)?(ROOT|HOME|PATH|DIR|ROOT_DIR|INSTALL_DIR)|CUDA_TOOLKIT"
 _SET = frozenset({"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"})
@@ -45,6 +45,10 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     requires = dict(_requires(project))
     if requires:
         yield Guess(_BUILD, "requires", tuple(requires), tuple(requires.values()))
+    native = [each.where for each in project.cmake.this_cpu if each.native]  # those that no setting turns off
+    native += [seen.where for seen in project.script.texts if re.search(NATIVE, seen.text)]
+    if native:
+        yield Guess(_BUILD, "cpu", "x86-64", (because("native", native[0]),))
     found = [*_settings(project), *_variables(project)]
     taken = {each.key.rpartition(".")[2] for each in found if isinstance(each, Guess)}
     yield from (*found, *cibuildwheel.guesses(project, taken), *_notes(project))
@@ -196,10 +200,10 @@ def _notes(project: Project) -> Iterator[Note]:
     yield from _of_system(project)
     if project.backend.cmake is not None and project.chosen is None:
         yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))
-    native = [each.where for each in project.cmake.this_cpu]  # those that no setting turns off
-    native += [seen.where for seen in project.script.texts if re.search(_THIS_CPU, seen.text)]
-    if native:
-        yield Note(_BUILD, because("native", native[0]))
+    checks = [each.where for each in project.cmake.this_cpu if not each.native]
+    checks += [seen.where for seen in project.script.texts if re.search(_LOOKS_AT_CPU, seen.text)]
+    if checks:
+        yield Note(_BUILD, because("native-check", checks[0]))
 
 
 def _of_system(project: Project) -> Iterator[Note]:

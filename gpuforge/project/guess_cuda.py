@@ -259,10 +259,7 @@ def _objects(project: Project) -> Iterator[Guess | Note]:
     modules = [seen for seen in project.script.gpu_extensions if re.fullmatch(r"[A-Za-z_][\w.]*", seen.text)]
     if not modules or not (project.sources.kernel or project.script.absent):
         return
-    paths = dict.fromkeys(seen.text.replace(".", "/") for seen in modules)
-    # a package of that name has the modules in it: Cython makes one of each source for "demo.part.*"
-    packages = {path for path in paths if f"{path}/__init__.py" in project.files.names}
-    files = tuple(f"{path}/*.so" if path in packages else f"{path}*.so" for path in paths)
+    files = tuple(dict.fromkeys(f"{seen.text.replace('.', '/')}*.so" for seen in modules))
     yield Guess(_OBJECTS, "name", "gpu-code", (because("gpu-object"),))
     yield Guess(_OBJECTS, "role", "gpu", ())
     yield Guess(_OBJECTS, "files", files, (because("gpu-files", *(seen.where for seen in modules)),))

@@ -16,6 +16,7 @@ from itertools import count, islice, product
 from string import Formatter
 
 from gpuforge.project.files import Files, Seen, Where
+from gpuforge.project.sources import has_kernel
 from gpuforge.runtime.arch import Arch
 
 NAME = "setup.py"
@@ -287,7 +288,8 @@ def _joined(parts: Iterable[Texts]) -> Texts:
 
 
 def _few(texts: Iterable[str | None]) -> Texts:
-    return tuple(dict.fromkeys(islice(texts, _MOST_TEXTS)))
+    different = dict.fromkeys(islice(texts, 10 * _MOST_TEXTS))
+    return tuple(islice(different, _MOST_TEXTS))
 
 
 class _Reader:
@@ -399,7 +401,7 @@ class _Reader:
                 yield Seen(node.value, self.at(node))
 
     def gpu_extensions(self) -> Iterator[Seen]:
-        """Yield the modules of extensions with CUDA sources."""
+        """Yield the modules of extensions whose CUDA sources have kernels, or are not here to be read."""
         for call in self.calls:
             words = {word.arg: word.value for word in call.keywords}
             name = words.get("name", call.args[0] if call.args else None)
@@ -409,12 +411,41 @@ class _Reader:
                 found = texts.items(sources) if sources is not None else (None,)
                 if name is None or not self.is_cuda(call.func, found):
                     continue
-                self.script.absent += self.absent(call, found)
-                for text in texts.of(name):
+                absent, code = list(self.absent(call, found)), self.matching(found, ".cu")
+                self.script.absent += absent
+                if code and not absent and not any(has_kernel(self.files, each) for each in code):
+                    continue  # they call CUDA alone
+                for text in self.modules(texts.of(name), found):
                     if text is not None:
                         yield Seen(text, self.at(call))
                     elif self.script.computed_extensions is None:
                         self.script.computed_extensions = self.at(call)
+
+    def modules(self, names: Texts, sources: Texts) -> Texts:
+        """Return an extension's modules: of "demo.*" Cython makes one of each .pyx file, named by its packages."""
+        paths = self.matching(sources, ".pyx") if any(text and text.endswith(".*") for text in names) else []
+        return tuple(map(self.module_of, paths)) or names
+
+    def module_of(self, path: str) -> str:
+        """Return the name of the module that Cython makes of a file; src/demo/a.pyx is demo.a if src is no package."""
+        parts = path.removesuffix(".pyx").split("/")
+        folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+        ends = (".py", ".pyx", ".pxd")
+        top = 0
+        for depth, folder in enumerate(folders, 1):
+            if not any(f"{folder}/__init__{end}" in self.files.names for end in ends):
+                top = depth
+        return ".".join(parts[top:])
+
+    def matching(self, sources: Texts, suffix: str) -> list[str]:
+        """Return the project's files with a suffix that sources or patterns name, without what only a run knows."""
+        named = [posixpath.normpath(text) for text in sources if text and text.endswith(suffix)]
+        patterns = [text for text in named if _ANY_FOLDER not in text]
+        return [
+            each
+            for each in sorted(self.files.names)
+            if each.endswith(suffix) and any(fnmatch(each, text) for text in patterns)
+        ]
 
     def within(self, call: ast.Call) -> Iterator[ScriptTexts]:
         """Yield the texts at a place: once for each call of the function that it is in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,6 +79,25 @@ def read(files: Files, *, meson: bool) -> Sources:
         meson_cuda=next((seen.where for seen in _matches(files, _MESON_CUDA, built)), None),
         meson_packages=_first(_matches(files, _MESON_DEPENDENCY, built), in_order=True),
     )
+
+
+def has_kernel(files: Files, name: str) -> bool:
+    """Return whether a CUDA source has a kernel, itself, by its headers, or perhaps by others' CUDA code."""
+    pending, seen = [name], {name}
+    while pending:
+        file = pending.pop()
+        text = files.text(file)
+        if re.search(_KERNEL, text, re.MULTILINE):
+            return True
+        for header in re.findall(_INCLUDE, text, re.MULTILINE):
+            found = [each for each in files.names if f"/{each}".endswith(f"/{posixpath.normpath(header)}")]
+            beside = posixpath.normpath(posixpath.join(posixpath.dirname(file), header))
+            found = [beside] if beside in files.names else found
+            if header.endswith(".cuh") and not found:
+                return True
+            pending += [each for each in found if each not in seen]
+            seen.update(found)
+    return False
 
 
 def _matches(files: Files, pattern: str, names: list[str]) -> Iterator[Seen]:

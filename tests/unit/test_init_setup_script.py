@@ -46,13 +46,45 @@ def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files:
     assert "gpu-computed" not in found.notes
 
 
-def test_extensions_of_a_packages_name_are_in_the_package(tmp_path: Path) -> None:
-    files = {
-        "setup.py": f'{PLAIN}Extension("demo.gpu", ["k.cu"])',
-        "k.cu": KERNEL,
-        "demo/gpu/__init__.py": "",
-    }
-    assert drafted(tmp_path, files).keys["objects.files"] == ("demo/gpu/*.so",)
+@pytest.mark.parametrize(
+    ("sources", "files"),
+    [
+        ({"demo/gpu/k.cu": KERNEL}, ["demo/gpu/one*.so", "demo/gpu/two*.so"]),
+        (
+            {"demo/gpu/k.cu": '#include "k.h"\n', "demo/gpu/k.h": KERNEL},
+            ["demo/gpu/one*.so", "demo/gpu/two*.so"],
+        ),
+        (
+            {"demo/gpu/k.cu": "#include <ATen/native/cuda/Loops.cuh>\n"},
+            ["demo/gpu/one*.so", "demo/gpu/two*.so"],
+        ),
+        ({"demo/gpu/k.cu": "#include <cuda_runtime.h>\nint n() { return cudaSetDevice(0); }\n"}, []),
+    ],
+    ids=["kernels", "of-a-header", "of-others", "calls-alone"],
+)
+def test_cython_makes_a_module_of_each_file(
+    tmp_path: Path, sources: dict[str, str], files: list[str]
+) -> None:
+    lines = (
+        'name, sources = "demo.gpu", []',
+        "if glob(PYX):",
+        '    name = "demo.gpu.*"',
+        '    sources = ["src/demo/gpu/*.pyx"]',
+        'sources += glob("src/demo/gpu/*.cu")',
+        "Extension(name, sources=sources)",
+        'Extension("demo.k", ["k.cu"])',
+    )
+    script = PLAIN + "\n".join(lines)
+    names = dict.fromkeys(("__init__.pxd", "one.pyx", "two.pyx"), "")
+    sources |= {f"demo/gpu/{name}": text for name, text in names.items()} | {"demo/__init__.py": ""}
+    placed = {f"src/{name}": text for name, text in sources.items()}
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL, **placed})
+    assert found.keys["objects.files"] == (*files, "demo/k*.so")
+
+
+def test_native_code_of_a_setup_script_is_for_every_cpu(tmp_path: Path) -> None:
+    script = f'{PLAIN}Extension("demo._k", ["k.cu"], extra_compile_args=["-march=native"])'
+    assert drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).keys["build.cpu"] == "x86-64"
 
 
 def test_opencl_without_cuda_is_asked_for(tmp_path: Path) -> None:
