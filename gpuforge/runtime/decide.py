@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Optional
 
 from . import layout
 from .arch import Arch, Version, binary_mismatch, driver_for_binary, driver_for_ptx, ptx_mismatch
 from .backends import BACKENDS, Here, Request, implementation
-from .driver import Probe, gpu_disabled, switched_off
+from .driver import Probe, switched_off
 from .process import DriverError, KernelUnavailable, UnknownKernel, printable
 from .signature import Entry, matching, nearest
 from .values import (
@@ -21,6 +21,7 @@ from .values import (
     BuildPlace,
     Candidate,
     Image,
+    ImageKind,
     KernelName,
     Module,
     Origin,
@@ -52,7 +53,11 @@ def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | N
         raise UnknownKernel(
             f"kernel set {set_name} has the kernel {name!r} in several modules: name one of {', '.join(homes)}"
         )
-    unlisted = [each for each in modules if has_unlisted(places, each)]
+    files = {
+        each: [file for place in places if not place.problem for file in place.files(each)]
+        for each in modules
+    }
+    unlisted = [each for each in modules if not all(file.kernels for file in files[each])]
     message = _unknown(set_name, modules, known, name)
     if not unlisted:
         raise UnknownKernel(message)
@@ -95,11 +100,6 @@ def neighbours(folder: str) -> str:
     home = layout.home_of(folder)
     names = {*layout.names(layout.kernels(home)), *layout.names(layout.sources(home))}
     return ", ".join(nearest(sorted(names), os.path.basename(folder))) or "none"
-
-
-def has_unlisted(places: Iterable[BuildPlace], module: str) -> bool:
-    usable = (place for place in places if place.problem is None)
-    return any(not file.kernels for place in usable for file in place.files(module))
 
 
 def is_absent(
@@ -176,12 +176,30 @@ def resolve(
     return judge([*builds, *own], machine, env, device=device)
 
 
+def only_there(
+    candidates: Iterable[Candidate], machine: Probe, device: Optional[int], contexts: str
+) -> tuple[Candidate, ...]:
+    """Refuse what does not run where a caller demands it: in one of the `contexts`, else on a device."""
+
+    def elsewhere(image: ImageKind) -> bool:
+        if contexts and BACKENDS[image.loader].contexts != contexts:
+            return True
+        return image.built_for == "CPU" and bool(contexts or device or machine.devices)
+
+    where = f"in a context of {contexts}" if contexts else f"on device {device}"
+    why = Reason("elsewhere", {"where": where})
+    return tuple(
+        Candidate(c.build, c.image, False, why) if c.accepted and c.image and elsewhere(c.image.about) else c
+        for c in candidates
+    )
+
+
 def judge(
     builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
 ) -> tuple[Candidate, ...]:
-    obstacle = _obstacle(machine, env, device)
+    off = switched_off(env)
+    obstacle = off or _obstacle(machine, device)
     gpu = machine.devices[device].capability if obstacle is None else (0, 0)
-    off = switched_off(env) if gpu_disabled(env) else None
     verdict = partial(_judge, Here(machine, device, gpu, obstacle, off))
     ordered = sorted(builds, key=lambda build: build.origin)
     judged = [candidate for build in ordered for candidate in _candidates(build, verdict)]
@@ -189,11 +207,9 @@ def judge(
     return (*accepted, *(c for c in judged if not c.accepted))
 
 
-def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[Reason]:
-    if gpu_disabled(env):
-        return switched_off(env)
+def _obstacle(machine: Probe, device: int) -> Optional[Reason]:
     if machine.driver is None:
-        return Reason("no-usable-gpu")
+        return _NO_GPU
     if not machine.devices:
         return Reason("no-devices")
     if not 0 <= device < len(machine.devices):
@@ -237,7 +253,7 @@ _NOT_FOUND = {  # a function that looks a kernel up, and its result for an image
     ("clCreateKernel", -46),  # CL_INVALID_KERNEL_NAME
     ("dlsym", 0),
 }
-_OF_MACHINE = {"no-usable-gpu", "no-devices"}  # reported once, by the machine's own problem
+_NO_GPU = Reason("no-usable-gpu")  # reported once, by the machine's own problem
 
 
 def load(
@@ -249,8 +265,8 @@ def load(
     """Return the kernel of the first accepted candidate that loads, and its file; (None, "") if none does.
 
     `failures` gets the reasons of earlier files. A fatbin is loaded once, for any number of its images that fit: the
-    driver chooses among them. Code that is compiled here is looked up in the kernel cache that `env` names. A warning
-    has the reason if a file that the environment names is not used.
+    driver chooses among them. A warning has the reason if a file that the environment names
+    is not used.
     """
     module_name = request.kernel.module
     found = {module.file: (module, place) for place in places for module in place.files(module_name)}
@@ -271,25 +287,18 @@ def load(
     return None, ""
 
 
-def of_file(failures: Mapping[str, Reason]) -> Iterator[tuple[str, Reason]]:
-    """Yield the failures that any kernel of a file has: its others may be there, and load."""
-    yield from ((file, why) for file, why in failures.items() if why.kind not in {_ABSENT, "not-a-kernel"})
-
-
 def _load(request: Request, candidate: Candidate, module: Module, place: BuildPlace) -> Any:
     image = candidate.image
     assert image is not None  # noqa: S101  an image was accepted
     make = implementation(BACKENDS[image.about.loader]).make
-    *others, last = request.kernel.entries(module, candidate.origin) or (None,)
-    if last is None:
-        raise Refused(absent(request.kernel.name, f"{module.file} lists others"))
-    for entry in others:
+    entries = request.kernel.entries(module, candidate.origin)
+    for entry in entries:
         try:
             return make(request._replace(entry=entry), image, module, place)
         except DriverError as error:
-            if not _is_absent(error):
+            if entry is entries[-1] or not _is_absent(error):
                 raise
-    return make(request._replace(entry=last), image, module, place)
+    raise Refused(absent(request.kernel.name, f"{module.file} lists others"))
 
 
 def reasons(
@@ -302,13 +311,9 @@ def reasons(
         f"{failures.get(candidate.build.place, candidate.reason) if candidate.accepted else candidate.reason}"
         for candidate in candidates
         if candidate.build is not CPU
-        and not (machine.problem and _of_machine(candidate.reason, machine.problem))
+        and not (machine.problem and candidate.reason in (machine.problem, _NO_GPU))
     ]
     return tuple(dict.fromkeys(lines)) or ("the module has no images",)
-
-
-def _of_machine(reason: Reason, problem: Reason) -> bool:
-    return reason.kind in _OF_MACHINE or reason == problem
 
 
 def named(candidate: Candidate) -> str:

@@ -441,12 +441,9 @@ def patience(env: Any) -> float:
 DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
 
 
-def gpu_disabled(env: Mapping[str, str]) -> bool:
-    return env.get(DISABLE_GPU, "") not in {"", "0"}
-
-
-def switched_off(env: Mapping[str, str]) -> Reason:
-    return Reason("switched-off", {"variable": DISABLE_GPU, "value": env.get(DISABLE_GPU, "")})
+def switched_off(env: Mapping[str, str]) -> Reason | None:
+    value = env.get(DISABLE_GPU, "")
+    return None if value in {"", "0"} else Reason("switched-off", {"variable": DISABLE_GPU, "value": value})
 
 
 RELEASE_FILE = Path("/proc/driver/nvidia/version")

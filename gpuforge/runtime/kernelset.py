@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_DISABLE = "GPUFORGE_DISABLE_GPU"  # as in `switches`, which takes longer to import than this module
+_DISABLE = "GPUFORGE_DISABLE_GPU"  # as in `driver`
 _sets: WeakSet[KernelSet] = WeakSet()  # all of this copy of the runtime
 _process = [0]  # the number of forks of this process: the parent's kernels do not work in a child
 
@@ -92,8 +92,8 @@ class KernelSet:
         instances "scale(float *, unsigned long)" or "scale<float>". Without `module` all modules of the set are looked
         in. The kernel runs on the device of each launch's arrays. To have it run in one place alone, name a `device`,
         whose primary context CUDA's runtime API, CuPy and torch use, or a `context`: "current" for the one that is
-        current in this thread, or a CUcontext. With `cache` False, code that is compiled for this device is not looked
-        up in the kernel cache, or kept there.
+        current in this thread, or a CUcontext. Without a GPU, the CPU is device 0. With `cache` False, code that is
+        compiled for this device is not looked up in the kernel cache, or kept there.
 
         Raises UnknownKernel if the wheel has no such kernel, or several; KernelUnavailable, with the reason of each
         place tried, if none fits or the driver refuses it; ValueError if no context is current.
@@ -142,12 +142,9 @@ class KernelSet:
 
         Raises KernelUnavailable if the set cannot be read, UnknownKernel if it has no such module.
         """
-        return self._judged(self.module_named(module), self.probe(), device)
-
-    def module_named(self, module: str | None) -> str:
         from .decide import module_named
 
-        return module_named(self.name, self.places(), module)
+        return self._judged(module_named(self.name, self.places(), module), self.probe(), device)
 
     def places(self) -> tuple[BuildPlace, ...]:
         if self._places is None:
@@ -157,19 +154,18 @@ class KernelSet:
         return self._places
 
     def failure(self, module: str, file: str) -> Reason | None:
-        """Return why a module's file could not be loaded, None if a kernel of it was or none was tried."""
         return None if (module, file) in self._used else self._failures.get((module, file))
 
     def probe(self, *, until: Origin | None = None) -> Probe:
         """Return the facts about this machine, without opening the driver if the environment switches the GPU off.
 
-        Devices and compilers are looked for up to `until` in the order of origins.
+        Devices and compilers are looked for up to `until`.
         """
         from .backends import BACKENDS, implementation
-        from .driver import Probe, gpu_disabled, probe, switched_off
+        from .driver import Probe, probe, switched_off
 
-        off = gpu_disabled(self.env)
-        machine = Probe(None, problem=switched_off(self.env)) if off else probe(self._driver)
+        off = switched_off(self.env)
+        machine = Probe(None, problem=off) if off else probe(self._driver)
         loaders = [(place, {image.about.loader for image in place.images}) for place in self.places()]
         found = {}
         for loader, backend in BACKENDS.items():
@@ -192,8 +188,8 @@ class KernelSet:
         from functools import partial
 
         from . import layout
-        from .backends import Request, owner_of
-        from .decide import find, is_absent, load, reasons
+        from .backends import BACKENDS, Request, owner_of
+        from .decide import find, is_absent, load, only_there, reasons
         from .signature import context_handle, device_number
         from .values import Origin
 
@@ -216,11 +212,11 @@ class KernelSet:
             except DriverError as error:  # the device is in use, or has no memory left for a context
                 unable = f"GPU {device or 0}: {error}"
             ordinal = cuda_context.ordinal if cuda_context else device or 0
-            judged = self._judged(own_module, machine, ordinal)
+            judged, given = self._judged(own_module, machine, ordinal), None
+            if device is not None or context is not None:
+                contexts = "" if context is None else BACKENDS[owner or "CUDA"].contexts
+                judged, given = only_there(judged, machine, device, contexts), cuda_context
             allowed = [c for c in judged if c.origin <= last]
-            if owner:
-                allowed = [c for c in allowed if c.image and c.image.about.loader == owner]
-            given = cuda_context if device is not None or context is not None else None
             request = Request(
                 *(named, machine, cuda_context, ordinal, context, self.env, cache),
                 *(given and given.place, partial(self._elsewhere, name, own_module, cache)),
@@ -241,13 +237,13 @@ class KernelSet:
     def _note(
         self, module: str, judged: Iterable[Candidate], failures: Mapping[str, Reason], used: str
     ) -> None:
-        """Keep for `explain` why files of a module could not be loaded; `used` could."""
-        from .decide import of_file
-
+        """Keep for `explain` why files could not be loaded; `used` could."""
         self._used.add((module, used))
         for candidate in judged:
             self._failures.pop((module, candidate.build.place), None)
-        self._failures.update({(module, file): reason for file, reason in of_file(failures)})
+        for file, reason in failures.items():
+            if reason.kind not in {"no-such-kernel", "not-a-kernel"}:  # other kernels of the file may load
+                self._failures[module, file] = reason
 
     def _context(self, machine: Probe, device: int | None, context: Any) -> Context | None:
         try:
@@ -263,7 +259,4 @@ class KernelSet:
         kernel = self._load(name, module, device, context, cache)
         if isinstance(kernel, Kernel):
             return kernel.loaded
-        ordinal = place if isinstance(place, int) else place.ordinal
-        refused = [str(c.reason) for c in self._judged(module, self.probe(), ordinal) if not c.accepted]
-        why = (refused or ["no image runs there"])[0]
-        raise KernelUnavailable([f"kernel {name} cannot run on device {place}, where its arrays are: {why}"])
+        raise KernelUnavailable([f"kernel {name} cannot run on device {place}, where its arrays are"])

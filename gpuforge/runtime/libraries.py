@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar, Union
 
 from . import document, elf, layout
 from .decide import judge, neighbours
-from .driver import Probe, gpu_disabled, probe
+from .driver import Probe, probe, switched_off
 from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .process import KernelUnavailable, UnknownKernel
 from .values import (
@@ -30,9 +30,6 @@ from .values import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .builds import BuildsFolder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
     from .wheels import Listing
 
 _Part = TypeVar("_Part")
@@ -305,7 +302,7 @@ def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
     if lookup.machine is not None:
         return lookup.machine
     images = [image for build in found for image in build.images]
-    gpu = any(image.about.built_for != "CPU" for image in images) and not gpu_disabled(lookup.env)
+    gpu = any(image.about.built_for != "CPU" for image in images) and not switched_off(lookup.env)
     return probe() if gpu else Probe(None)
 
 

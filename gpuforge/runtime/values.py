@@ -58,6 +58,7 @@ SENTENCES = {
     "switched-off": "switched off ({variable}={value})",
     "no-usable-gpu": "no usable NVIDIA GPU",
     "no-devices": "the driver sees no GPU",
+    "elsewhere": "does not run {where}, as requested",
     "no-such-device": "there is no device {device}: the driver sees {count}",
     "no-library": "no {what} ({problem})",
     "not-the-library": "{library} cannot be used as the {what}: {problem}",
@@ -116,9 +117,9 @@ class Origin(IntEnum):
 
     EXPLICIT = 0  # named by a variable of the environment
     USER_BUILD = 1  # compiled by `python -m PACKAGE._gpuforge compile`
-    CACHED_BUILD = 2  # sources in the wheel, compiled by NVRTC at first use, kept in the kernel cache
+    CACHED_BUILD = 2  # sources in the wheel, compiled by NVRTC at first use
     SHIPPED = 3  # in the wheel
-    OPENCL = 4  # sources in the wheel, compiled by an OpenCL device's driver at first use
+    OPENCL = 4  # the same, compiled by an OpenCL device's driver
     CPU = 5  # a library in the wheel, or the caller's own code
 
     @property

@@ -22,7 +22,7 @@ from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.backends.nvrtc import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
 from gpuforge.runtime.cpu import Cpu
-from gpuforge.runtime.driver import Device, Probe, gpu_disabled, switched_off
+from gpuforge.runtime.driver import Device, Probe, switched_off
 from gpuforge.runtime.explain import facts_of
 from gpuforge.runtime.explain_command import PackageFacts, package_as_data, package_as_text
 from gpuforge.runtime.find import contents
@@ -114,7 +114,8 @@ class _Told(KernelSet):
         self._machine = case.machine
 
     def probe(self) -> Probe:
-        return Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else self._machine
+        off = switched_off(self.env)
+        return Probe(None, problem=off) if off else self._machine
 
 
 def _machine(data: Mapping[str, Any]) -> Probe:

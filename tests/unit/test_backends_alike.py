@@ -249,14 +249,24 @@ def test_what_is_released_or_unloaded_goes_if_it_is_not_in_use(
 def test_a_device_that_is_not_there_is_refused_and_named(kernels: KernelSet, backend: str) -> None:
     first = kernels.function("saxpy", device=0)
     assert first.device == kernels.function("saxpy").device
-    if backend == "cpu":
-        assert kernels.function("saxpy", device=99).device == first.device
-    elif backend == "iree":  # whose driver of the CPU has one device, whatever the number
-        other: Any = kernels.function("saxpy", device=99)
-        assert other.driver == "local-task"
-    else:
-        with pytest.raises(KernelUnavailable, match="99"):
-            kernels.function("saxpy", device=99)
+    for number in (1, 99):
+        with pytest.raises(KernelUnavailable, match=f"device {number}"):
+            kernels.function("saxpy", device=number)
+
+
+def test_a_context_of_another_back_end_is_refused(kernels: KernelSet, backend: str) -> None:
+    """Nothing else is used in place of what was requested."""
+    of_pyopencl = type("Context", (), {"__module__": "pyopencl", "int_ptr": 5})()
+    others: list[Any] = [
+        *([0x44, "current"] if backend != "cuda" else []),
+        *([of_pyopencl] if backend != "opencl" else []),
+    ]
+    for context in others:
+        with pytest.raises(KernelUnavailable) as caught:
+            kernels.function("saxpy", context=context)
+        of = "pyopencl" if context is of_pyopencl else "CUDA"
+        assert f"does not run in a context of {of}, as requested" in str(caught.value)
+    assert kernels.function("saxpy").backend == backend
 
 
 def test_threads_share_a_kernel(kernels: KernelSet, backend: str) -> None:

@@ -32,7 +32,7 @@ class Backend(NamedTuple):
 
     If it compiles sources at their first use, `family` is that of their toolchains, `source` the kind of image that
     they count as, and `origin` their place in the order. With `into_cache`, `compile` puts their images into the kernel
-    cache, not into a user build. `contexts` is the package whose contexts it takes.
+    cache, not into a user build. `contexts` are those that it takes: CUDA's, or a package's.
     """
 
     loader: str
@@ -45,10 +45,10 @@ class Backend(NamedTuple):
 
 
 _TABLE = (  # in the order in which they look at the machine
-    Backend("CUDA", "cuda"),
+    Backend("CUDA", "cuda", contexts="CUDA"),
     Backend("system", "system"),
-    Backend("IREE", "iree"),
-    Backend("NVRTC", "nvrtc", "nvrtc", "cuda", Origin.CACHED_BUILD),
+    Backend("IREE", "iree", contexts="CUDA"),
+    Backend("NVRTC", "nvrtc", "nvrtc", "cuda", Origin.CACHED_BUILD, contexts="CUDA"),
     Backend("OpenCL", "opencl", "opencl", "opencl", Origin.OPENCL, into_cache=True, contexts="pyopencl"),
 )
 BACKENDS = {backend.loader: backend for backend in _TABLE}

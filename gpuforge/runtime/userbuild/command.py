@@ -17,7 +17,7 @@ from ..arch import Arch
 from ..backends import Backend
 from ..builds import ACTIVE, BuildsFolder, UserBuild, former, recorded
 from ..decide import named
-from ..driver import Probe, gpu_disabled, probe
+from ..driver import Probe, probe, switched_off
 from ..explain import facts_of
 from ..kernelset import KernelSet
 from ..layout import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
@@ -237,7 +237,7 @@ def _remove(recipe: Recipe, package: Package) -> str:
 
 
 def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
-    machine = Probe(None) if gpu_disabled(package.env) else probe()
+    machine = Probe(None) if switched_off(package.env) else probe()
     first = Arch(*machine.devices[0].capability) if machine.devices else None
     arch = options.arch or first
     here = CompileInputs(machine, arch, (), package.env, options.timeout)

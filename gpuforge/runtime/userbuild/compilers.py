@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Union
 
 from ..arch import Arch
-from ..driver import Probe, gpu_disabled, switched_off
+from ..driver import Probe, switched_off
 from ..recipe import Recipe, UserToolchain
 from .execute import MISSING, USAGE, Stopped, execute
 
@@ -65,7 +65,7 @@ class CompileInputs:
     @property
     def no_gpu(self) -> str:
         """Why there is no GPU to compile for, if `arch` is None."""
-        why = switched_off(self.env) if gpu_disabled(self.env) else self.machine.problem
+        why = switched_off(self.env) or self.machine.problem
         return "no GPU to compile for" + (f": {why}" if why else "")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ...driver import Attempt, Table, gpu_disabled, patience, reach, switched_off
+from ...driver import Attempt, Table, patience, reach, switched_off
 from ...process import DriverError, printable
 from ...values import KINDS, Reason
 
@@ -90,8 +90,9 @@ def _release(version: str) -> list[str]:
 
 def _off(kind: str, env: Mapping[str, str]) -> Reason | None:
     """Return why the environment does not allow a driver, which is then not opened; None if it does."""
-    if KINDS[kind].built_for != "CPU" and gpu_disabled(env):
-        return switched_off(env)
+    off = switched_off(env)
+    if off and KINDS[kind].built_for != "CPU":
+        return off
     allowed = env.get(VARIABLE, "")
     if not allowed or KINDS[kind].iree_driver in allowed.split(","):
         return None

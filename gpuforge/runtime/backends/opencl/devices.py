@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...driver import Attempt, Table, gpu_disabled, patience, reach, switched_off
+from ...driver import Attempt, Table, patience, reach, switched_off
 from ...process import printable
 from ...values import Reason
 
@@ -47,8 +47,9 @@ def find(env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
     Neither pyopencl nor the loader is opened if the environment switches OpenCL off.
     """
     value = env.get(SWITCH, "")
-    if gpu_disabled(env):
-        return switched_off(env)
+    off = switched_off(env)
+    if off:
+        return off
     if value == "0":
         return Reason("switched-off", {"variable": SWITCH, "value": value})
     if value and value not in KINDS:
