@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from gpuforge import tree
 from gpuforge.actions.trial_result import LoadedCuda, Place, State
-from gpuforge.actions.venv import cover_file, cover_folder, enter_private_mounts
 from gpuforge.cuda import libraries
 from gpuforge.diagnostics import shortened
 from gpuforge.errors import ActionError
+from gpuforge.private_mounts import cover_file, cover_folder, enter_if_allowed
 
 # The variables by which builds and programs find a toolkit. CMake: FindCUDAToolkit; torch: CUDA_HOME, PYTORCH_NVCC.
 _VARIABLES = re.compile(
@@ -113,7 +113,7 @@ def hide(cuda: MachineCuda, scratch: Path) -> MachineCuda:
 
     Raises OSError if the system allows private mounts, but refuses one of them.
     """
-    if not cuda or not enter_private_mounts():
+    if not cuda or not enter_if_allowed():
         return replace(cuda, hidden=not cuda)
     stub, nothing = scratch / "hidden.so", scratch / "hidden"
     stub.write_bytes(_STUB)

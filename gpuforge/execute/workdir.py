@@ -113,11 +113,15 @@ def _own(folder: Path) -> bool:
 
 
 class WorkPaths(NamedTuple):
-    """The paths of one action's run: its working directory, and fixed names for its outputs and its inputs."""
+    """The paths of one action's run: its working directory, fixed names for its outputs and its inputs, and `changes`.
+
+    What it writes into laid inputs goes into the last one.
+    """
 
     work: Path
     out: Path
     inputs: Path
+    changes: Path
 
     @classmethod
     def below(cls, folder: Path, action: str) -> WorkPaths:
@@ -127,13 +131,13 @@ class WorkPaths(NamedTuple):
     @classmethod
     def of(cls, work: Path) -> WorkPaths:
         """Return the paths of a working directory."""
-        return cls(work, work.with_name(f"{work.name}.out"), work.with_name(f"{work.name}.in"))
+        return cls(work, *(work.with_name(f"{work.name}.{each}") for each in ("out", "in", "changes")))
 
     def clear(self) -> None:
         """Remove all of them."""
         if self.out.is_symlink():
             self.out.unlink()
-        for folder in (self.out, self.inputs, self.work):
+        for folder in (self.out, self.inputs, self.changes, self.work):
             remove(folder)
 
 
@@ -153,7 +157,7 @@ def project_folder(root: Path, project: str) -> Path:
 
 def _sweep(paths: WorkPaths, lock: Path) -> None:
     """Remove the leftovers of an action if no process has its lock."""
-    if any(os.path.lexists(each) for each in (paths.work, paths.out, paths.inputs)):
+    if any(os.path.lexists(each) for each in paths):
         with suppress(OSError):  # the next run tries again
             if (claim := locks.claim(lock)) is not None:
                 with claim:

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from local_samples import STUBBORN, gone, pids, task
 
+from gpuforge import private_mounts
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import workdir
+from gpuforge.execute.runners.local import local_runner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Exit, InputPath, Task
 
@@ -95,6 +97,37 @@ out.mkdir(); (out / "made").write_text("made"); print(oct((out / "made").stat().
     ]
     assert (asked.out / "result/made").read_text() == "made"
     assert one.read_text() == "one"
+    assert [each.name for each in (tmp_path / "work root").iterdir()] == ["cell-act.lock"]
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["overlay", "copy"])
+def test_laid_inputs_can_be_changed_for_this_run_alone(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch, *, allowed: bool
+) -> None:
+    env = tmp_path / "env"
+    (env / "lib").mkdir(parents=True)
+    for name in ("patched", "kept", "removed"):
+        (env / "lib" / name).write_text(name)
+    if not allowed:
+        monkeypatch.setattr(local_runner, "can_lay", lambda *_: False)
+    elif not private_mounts.can_lay(env, tmp_path):
+        pytest.skip("no overlays on this system")
+    code = """
+import os, sys
+from pathlib import Path
+env = Path(sys.argv[1])
+(env / "lib/patched").write_text("changed"); (env / "lib/removed").unlink(); (env / "lib/new").touch()
+print(sorted((each.name, each.read_text()) for each in (env / "lib").iterdir()))
+print(os.path.ismount(env))
+"""
+    for _ in range(2):
+        asked = task(tmp_path, code, "${lay:env}", inputs={"env": InputPath(env)})
+        assert runner.run(asked).status == 0, asked.log.read_text()
+        seen = [("kept", "kept"), ("new", ""), ("patched", "changed")]
+        assert asked.log.read_text().splitlines()[-2:] == [str(seen), str(allowed)]
+    assert {each.name: each.read_text() for each in (env / "lib").iterdir()} == {
+        name: name for name in ("patched", "kept", "removed")
+    }
     assert [each.name for each in (tmp_path / "work root").iterdir()] == ["cell-act.lock"]
 
 

@@ -15,7 +15,8 @@ import pytest
 from audit_samples import wheel
 from index_samples import serving_wheels, whole
 
-from gpuforge.actions import value_file, venv, wheelhouse
+from gpuforge import private_mounts
+from gpuforge.actions import value_file, wheelhouse
 from gpuforge.actions.declared_sets import declared_sets
 from gpuforge.actions.environment import NOTHING, AskBackend, requested
 from gpuforge.actions.project_requirements import answered, is_met, required
@@ -261,7 +262,7 @@ def test_an_extra_is_a_name_before_pip_gets_it(tmp_path: Path) -> None:
 def test_where_an_environment_cannot_be_made_read_only_it_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    monkeypatch.setattr(venv, "enter_private_mounts", lambda: why != "no mounts")
+    monkeypatch.setattr(private_mounts, "enter_if_allowed", lambda: why != "no mounts")
     stored = tmp_path / "stored"
     python = Path("/other/python") if why == "another path" else Path(sys.executable)
     (stored / "bin").mkdir(parents=True)

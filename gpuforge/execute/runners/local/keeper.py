@@ -92,7 +92,7 @@ def keep(orders: int, log: int, reports: int) -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     _report(reports, KEEPER, os.getpid())
     with os.fdopen(os.dup(orders), "rb", buffering=0) as order:
-        argv, env, folder, seconds, is_step = marshal.load(order)  # noqa: S302  written by this very gpuforge
+        argv, env, folder, seconds, is_step, overlays = marshal.load(order)  # noqa: S302  written by this very gpuforge
     wakeups, waking = os.pipe()
     os.set_blocking(waking, False)
     os.set_blocking(wakeups, False)
@@ -102,7 +102,7 @@ def keep(orders: int, log: int, reports: int) -> None:
     if child < 0:
         return
     if not child:
-        _become(argv, env, folder, reports, is_step=is_step)
+        _become(argv, env, folder, reports, overlays, is_step=is_step)
     status = _follow(child, orders, wakeups, time.monotonic() + seconds)
     if status is None:
         _report(reports, LATE, 0)
@@ -113,9 +113,22 @@ def keep(orders: int, log: int, reports: int) -> None:
     _report(reports, ENDED, -signal.SIGKILL if status is None else status)
 
 
-def _become(argv: list[str], env: dict[str, str], folder: str, reports: int, *, is_step: bool) -> None:
+def _become(
+    argv: list[str],
+    env: dict[str, str],
+    folder: str,
+    reports: int,
+    overlays: list[tuple[str, str, str]],
+    *,
+    is_step: bool,
+) -> None:
     """Become the command, in a session of its own."""
     try:
+        if overlays:
+            private_mounts = importlib.import_module(
+                "gpuforge.private_mounts"
+            )  # this program has no gpuforge else
+            private_mounts.lay(overlays)
         os.chdir(folder)
         os.umask(0o022)
         signal.set_wakeup_fd(-1)

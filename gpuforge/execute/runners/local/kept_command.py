@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from gpuforge.execute.runners.local import keeper
+from gpuforge.private_mounts import Overlay
 
 _LONGEST_S = 10.0**8
 _SLOW_S = 30.0  # seconds that a keeper may be late; after that, something has stopped it
@@ -77,8 +78,9 @@ class Keepers:
         seconds: float,
         *,
         step: str = "",
+        overlays: Sequence[Overlay] = (),
     ) -> KeptCommand:
-        """Start a command in `folder`, with its output in `log` and at most `seconds` of time.
+        """Start a command in `folder`, with its output in `log`, at most `seconds` of time, and `overlays` in its view.
 
         If `argv` runs a `step`, a module of gpuforge, this is forked from the program; any other command is started
         as a program.
@@ -93,7 +95,18 @@ class Keepers:
             with os.fdopen(os.dup(orders), "wb", buffering=0) as stream:
                 os.close(keepers_orders)
                 keepers_orders = -1
-                stream.write(marshal.dumps(([*argv], {**env}, str(folder), seconds, bool(step))))
+                stream.write(
+                    marshal.dumps(
+                        (
+                            [*argv],
+                            {**env},
+                            str(folder),
+                            seconds,
+                            bool(step),
+                            [tuple(each) for each in overlays],
+                        )
+                    )
+                )
         except BrokenPipeError:  # the program was killed: `wait` finds no report
             pass
         finally:

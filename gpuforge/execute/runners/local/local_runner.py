@@ -9,8 +9,10 @@ import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from gpuforge import private_mounts
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.action_log import header
@@ -19,6 +21,7 @@ from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Task,
 from gpuforge.execute.substitution import RunPaths, fill, write_request
 from gpuforge.plan import programs
 from gpuforge.plan.action import Action
+from gpuforge.private_mounts import Overlay, can_lay
 
 
 class LocalRunner:
@@ -60,7 +63,7 @@ class LocalRunner:
         with self._activity.task(task), self._workplace(task) as places:
             if places is None:
                 return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
-            argv, env, request = self._prepared(task, places)
+            argv, env, request, overlays = self._prepared(task, places)
             if any("\0" in word for word in (*argv, *env, *env.values())):
                 message = (
                     f"{action.id} cannot be started: embedded null byte in its command line or environment"
@@ -74,7 +77,13 @@ class LocalRunner:
                     return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
                 with task.log.open("ab", buffering=0) as log:
                     command = Keepers.of_this_process().start(
-                        argv, env, places.work, log, self._limits.seconds, step=_step(action)
+                        argv,
+                        env,
+                        places.work,
+                        log,
+                        self._limits.seconds,
+                        step=_step(action),
+                        overlays=overlays,
                     )
                 self._commands[action.id] = command
             try:
@@ -94,20 +103,34 @@ class LocalRunner:
         with self._workplace(task) as places:
             if places is None:
                 return -signal.SIGTERM
-            argv, env, _ = self._prepared(task, places)
+            argv, env, _, overlays = self._prepared(task, places)
             with workdir.brought_back(places.work, failed, task.action.id):
                 env |= of_terminal(argv, self._environ)
-                return subprocess.run(words, cwd=places.work, env=env, check=False).returncode
+                lay = partial(private_mounts.lay, overlays) if overlays else None
+                return subprocess.run(words, cwd=places.work, env=env, check=False, preexec_fn=lay).returncode
 
-    def _prepared(self, task: Task, places: RunPaths) -> tuple[list[str], dict[str, str], str]:
-        """Fill the working directory; return the command, its environment and the text of its request."""
+    def _prepared(self, task: Task, places: RunPaths) -> tuple[list[str], dict[str, str], str, list[Overlay]]:
+        """Fill the working directory; return the command, its environment, the text of its request, and overlays.
+
+        Inputs that are laid there are overlays, so that large ones need no copy, where the system allows this.
+        """
         action = task.action
         argv, env = fill(action, places)
+        overlays = []
+        changes = workdir.WorkPaths.of(places.work).changes
         for name in (*action.staged, *action.laid):
-            workdir.stage(task.inputs[name], places.work / name)
+            given = task.inputs[name]
+            is_folder = given.members is None and given.path.is_dir()
+            if name in action.laid and is_folder and can_lay(given.path.resolve(), places.work.parent):
+                (places.work / name).mkdir(parents=True)
+                overlays.append(
+                    Overlay(str(given.path.resolve()), str(changes / name), str(places.work / name))
+                )
+            else:
+                workdir.stage(given, places.work / name)
         env |= task.job_variables()
         env |= {n: self._environ[n] for n in action.passes if n in self._environ}
-        return argv, env, write_request(action, places, places.work)
+        return argv, env, write_request(action, places, places.work), overlays
 
     def _signal(self, number: signal.Signals, actions: Collection[str]) -> None:
         with self._activity.guard:
