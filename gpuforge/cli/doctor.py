@@ -14,7 +14,7 @@ from gpuforge.cli import folders
 from gpuforge.cli.images import connected
 from gpuforge.cli.options import PATH, Call, as_json, pass_call
 from gpuforge.cli.terminal import results_console
-from gpuforge.diagnostics import Diagnostic, shown
+from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError, MissingError
 from gpuforge.manifest.load import FILE_NAME
 from gpuforge.plan.cell import Choice
@@ -162,14 +162,10 @@ def _manifest(call: Call, path: Path) -> Iterator[Check]:
     try:
         made = planned(path, Choice(), machine_type(), lambda _: [], call.environ)
     except GpuforgeError as error:
-        yield from (Check(topic, "missing", _placed(each), each.hint) for each in error.diagnostics)
+        yield from (Check(topic, "missing", each.head, each.hint) for each in error.diagnostics)
         return
     cells = [cell.id for cell in made.selection.cells]
     yield Check(topic, "there", f"can be built here: {', '.join(cells)}")
     hints = {each for item in made.selection.missing for each in item.reason.facts["hints"]}
     for reason, names in left_out_by_reason(made.selection.left_out).items():
         yield Check(topic, "missing", f"{reason}: {', '.join(names)}", "; ".join(sorted(hints)))
-
-
-def _placed(problem: Diagnostic) -> str:
-    return f"{problem.place}: {problem.message}" if problem.place else problem.message

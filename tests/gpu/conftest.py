@@ -20,7 +20,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUFORGE_KERNEL_HOME", raising=False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def device() -> None:
     """Skip the test on a machine without a usable GPU."""
     machine = probe()

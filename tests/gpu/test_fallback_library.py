@@ -15,10 +15,9 @@ import pytest
 pytest.importorskip("packaging", reason="gpuforge's own compilers are read with packaging")
 
 from gpuforge.cuda.targets import targets
-from gpuforge.runtime import probe
 from gpuforge.toolchains.nvcc import library_argv
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("device")]
 
 RUNTIME = Path(__file__).parents[2] / "gpuforge" / "runtime"
 ARCHS = ("75+ptx", "80", "90", "100", "120")  # "common" of CUDA 13.0
@@ -75,13 +74,6 @@ status = library.ops_saxpy(5000, ctypes.c_float(2.0), address(x), address(y))
 right = list(y) == [2.0 * i + 1 for i in range(5000)]
 print(json.dumps([library.ops_where().decode(), status, right, found.explain()]))
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _needs_a_gpu() -> None:
-    machine = probe()
-    if not machine.devices:
-        pytest.skip(str(machine.problem))
 
 
 @pytest.fixture(scope="module")

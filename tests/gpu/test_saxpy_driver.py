@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.runtime import KernelSet, KernelUnavailable, UnknownKernel, probe
+from gpuforge.runtime import KernelSet, KernelUnavailable, UnknownKernel
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("device")]
 
 PTX = """
 .version 7.0
@@ -29,13 +29,6 @@ PTX = """
     ret;
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def _needs_a_gpu() -> None:
-    machine = probe()
-    if not machine.devices:
-        pytest.skip(str(machine.problem))
 
 
 def kernel_set(folder: Path, image: bytes) -> KernelSet:

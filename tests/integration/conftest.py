@@ -14,6 +14,7 @@ from typing import Any
 import builds
 import pytest
 import requests
+from compile_samples import site  # noqa: F401  a fixture
 from docker.errors import ImageNotFound
 
 from gpuforge.containers import catalog

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import requests
+from image_samples import reference
 
 from gpuforge.cli.main import run
 from gpuforge.containers import catalog
@@ -58,12 +59,6 @@ def gpuforge(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = "from gpuforge.cli.main import main; main()"
     argv = [sys.executable, "-c", code, "images", *arguments]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
-
-
-def reference(name: str) -> str:
-    image = catalog.find(name)
-    assert image is not None
-    return image.reference
 
 
 @pytest.fixture(scope="module")

@@ -16,22 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import builds
+import compile_samples
 import pytest
 from library_samples import answer, compile_library, environment, install, printed, run, toolchain
 
 pytestmark = pytest.mark.toolkit
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    install(tmp_path / "site", toolchain("host", "g++", version=">=9"))
-    return tmp_path / "site"
-
-
-def kept(site: Path) -> list[str]:
-    return sorted(
-        p.name.partition("-")[0] for p in (site.parent / "builds").glob("user/demo/*/*") if p.is_dir()
-    )
 
 
 KILLS = int(os.environ.get("GPUFORGE_TEST_KILLS", "12"))
@@ -59,7 +48,7 @@ def test_kills_at_any_moment_leave_the_old_state_or_the_new(site: Path) -> None:
         assert built(site) in made
         assert answer(site) == 42
     assert run(site, "compile").returncode == 0
-    assert kept(site) == ["build"]  # nothing of the killed ones is left
+    assert compile_samples.builds(site) == ["build"]  # nothing of the killed ones is left
     assert compiling(site) == []
 
 
@@ -95,7 +84,7 @@ def test_three_at_once_all_succeed(site: Path, output: list[str]) -> None:
         assert [path.name for path in (site / "out").iterdir()] == ["libanswers.so"]
         assert answer(site, GPUFORGE_KERNELS_DEMO_ANSWERS="out/libanswers.so") == 42
     else:
-        assert (answer(site), kept(site)) == (42, ["build"])
+        assert (answer(site), compile_samples.builds(site)) == (42, ["build"])
 
 
 def tool(name: str, *arguments: object) -> str:

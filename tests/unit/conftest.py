@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from array_samples import libraries, two_devices  # noqa: F401  fixtures
+from compile_samples import site  # noqa: F401  a fixture
 from hypothesis import settings
 from packaging.version import Version
 from runtime_samples import (  # noqa: F401  fixtures

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 MODULE: dict[str, Any] = {
@@ -78,3 +80,10 @@ LISTING: dict[str, Any] = {
     "wheels": [{"distribution": "demo-kernels-cu13", "folder": "demo_kernels_cu13", "extra": "cu13"}],
     "sets": [{"name": "default-kernels", "kind": "module", "abi": "k1"}],
 }
+
+
+def recipe(**change: object) -> bytes:
+    """Return the recipe of one source, with some fields changed."""
+    source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
+    held = {**RECIPE, "fallbacks": [], "cpu": "", "sources": [source], "includes": []}
+    return json.dumps(held | change).encode()

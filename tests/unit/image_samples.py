@@ -12,9 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from gpuforge.containers import catalog
 from gpuforge.containers.container import Ran
 from gpuforge.containers.images import EngineImage
 from gpuforge.errors import ActionError
+
+
+def reference(name: str) -> str:
+    image = catalog.find(name)
+    assert image is not None
+    return image.reference
 
 
 @dataclass

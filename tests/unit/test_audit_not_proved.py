@@ -12,21 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_samples import DT, FLAGS_1, KERNEL, SET, elf, fatbin, wheel
-from document_samples import INDEX, LIBRARIES, RECIPE, TOOLCHAIN
+from audit_samples import DT, FLAGS_1, elf, fatbin, wheel
+from document_samples import RECIPE, TOOLCHAIN
 from environment_samples import environment
 from proof_samples import (
     AARCH64,
     CU13,
-    CUBIN,
     CUDNN,
     MODULE,
-    PTX,
     RISCV64,
-    VULKAN,
     X86,
     proved,
-    set_of,
     tagged,
 )
 
@@ -195,30 +191,6 @@ def test_a_tag_that_nobody_can_vouch_for(
     files = {f"demo/o{number}.so": data for number, data in enumerate(objects)}
     found = proved("platform", wheel(tmp_path, files, name=tagged(*platforms)))
     assert [text.partition(" hold")[0] for text in found] == ([expected] if expected else [])
-
-
-@pytest.mark.parametrize(
-    ("index", "data", "matches"),
-    [
-        (set_of(INDEX, KERNEL, CUBIN, PTX), KERNEL, True),
-        (set_of(INDEX, KERNEL, CUBIN), KERNEL, False),
-        # what the runtime refuses
-        (set_of(INDEX, KERNEL, CUBIN, PTX, toolkit=""), KERNEL, False),
-        (set_of(INDEX, KERNEL, CUBIN, PTX, toolchain={}), KERNEL, False),
-        (set_of(INDEX, KERNEL, CUBIN, PTX, name="a\nb"), KERNEL, False),
-        # code of another kind beside it
-        (set_of(INDEX, KERNEL, CUBIN, PTX, VULKAN), KERNEL, True),
-        (set_of(INDEX, KERNEL, CUBIN, VULKAN), KERNEL, False),
-        (set_of(LIBRARIES, elf(), {"kind": "library", "arch": ""}), elf(), True),
-        (set_of(LIBRARIES, elf(), {"kind": "library", "arch": ""}, CUBIN), elf(), False),
-    ],
-)
-def test_a_kernel_set_that_does_not_match(
-    tmp_path: Path, index: dict[str, Any], data: bytes, matches: bool
-) -> None:
-    file = "k.fatbin" if "modules" in index else "libk.so"
-    files = {f"{SET}index.json": json.dumps(index).encode(), f"{SET}{file}": data}
-    assert bool(proved("kernel sets", wheel(tmp_path, files))) == matches
 
 
 @pytest.mark.parametrize(

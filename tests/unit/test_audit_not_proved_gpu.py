@@ -51,14 +51,22 @@ def library(arch: str) -> dict[str, str]:
         pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX), KERNEL, True, id="the ISA of the PTX"),
         pytest.param(set_of(INDEX, KERNEL, CUBIN, older("7.0")), KERNEL, False, id="an older ISA"),
         pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX, older("6.0")), KERNEL, False, id="an ISA beside it"),
+        pytest.param(set_of(INDEX, KERNEL, CUBIN), KERNEL, False, id="without the PTX"),
+        # what the runtime refuses
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX, toolkit=""), KERNEL, False, id="no toolkit"),
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX, toolchain={}), KERNEL, False, id="no toolchain"),
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX, name="a\nb"), KERNEL, False, id="a name of two lines"),
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX, VULKAN), KERNEL, True, id="code of another kind"),
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, VULKAN), KERNEL, False, id="code of another kind alone"),
         pytest.param(set_of(LIBRARIES, elf(), library("")), elf(), True, id="any CPU"),
+        pytest.param(set_of(LIBRARIES, elf(), library(""), CUBIN), elf(), False, id="a library and a cubin"),
         pytest.param(set_of(LIBRARIES, V4, library("x86-64-v4")), V4, True, id="the level that it needs"),
         pytest.param(set_of(LIBRARIES, V4, library("")), V4, False, id="any CPU, and it needs a level"),
         pytest.param(set_of(LIBRARIES, V4, library("x86-64-v3")), V4, False, id="a lower level"),
         pytest.param(set_of(LIBRARIES, b"hello", library("")), b"hello", False, id="not a library"),
     ],
 )
-def test_an_index_that_promises_more_than_its_files(
+def test_a_kernel_set_that_does_not_match(
     tmp_path: Path, index: dict[str, object], data: bytes, matches: bool
 ) -> None:
     file = "k.fatbin" if "modules" in index else "libk.so"

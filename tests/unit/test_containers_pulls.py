@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+from image_samples import reference
 from plan_samples import PACKAGE
 
 from gpuforge.cli.main import run
@@ -53,12 +54,6 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 def build(folder: Path, *options: str) -> int:
     return run(["build", str(folder), "--runner", "docker", "--dry-run", *options])
-
-
-def reference(name: str) -> str:
-    image = catalog.find(name)
-    assert image is not None
-    return image.reference
 
 
 @pytest.mark.parametrize("name", MADE)

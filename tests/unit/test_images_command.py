@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from image_samples import BOOKWORM, MemoryImages, without_engine
+from image_samples import BOOKWORM, MemoryImages, reference, without_engine
 
 from gpuforge.cli import images as command
 from gpuforge.cli.main import run
@@ -22,12 +22,6 @@ OLD = '{"machine": "x86_64", "glibc": "2.31", "compilers": [], "pythons": [], "t
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path / "cache"))
-
-
-def reference(name: str) -> str:
-    image = catalog.find(name)
-    assert image is not None
-    return image.reference
 
 
 def call(images: MemoryImages, *arguments: str) -> Result:

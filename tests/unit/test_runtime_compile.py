@@ -22,12 +22,6 @@ pytestmark = pytest.mark.thorough
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    install(tmp_path / "site", toolchain("host", "g++", version=">=9"))
-    return tmp_path / "site"
-
-
 def test_a_build_is_used_from_now_on_until_it_is_removed(site: Path) -> None:
     assert answer(site) == 7
     done = run(site, "compile")

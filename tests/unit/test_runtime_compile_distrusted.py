@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from compile_samples import GXX, compiler
-from library_samples import answer, install, run, toolchain
+from library_samples import answer, run
 
 from gpuforge.runtime.driver import Probe
 from gpuforge.runtime.userbuild import compilers
@@ -23,12 +23,6 @@ RECORD = '{"schema": 1, "build": "b", "file": "FILE", "size": SIZE, "toolchain":
 RECORD += '"compiler": "", "arch": "", "sources": []}'
 NUL = RECORD.replace("FILE", "a\\u0000b").replace("SIZE", "1")
 INFINITE = RECORD.replace("SIZE", "Infinity")
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    install(tmp_path / "site", toolchain("host", "g++", version=">=9"))
-    return tmp_path / "site"
 
 
 def test_changed_sources_are_not_compiled(site: Path) -> None:

@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 from compile_samples import builds, compiler, eventually
-from library_samples import answer, environment, install, run, toolchain
+from library_samples import answer, environment, run
 
 pytestmark = pytest.mark.thorough
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    install(tmp_path / "site", toolchain("host", "g++", version=">=9"))
-    return tmp_path / "site"
 
 
 HANGS = "echo $$ > HERE/pids; sleep 300 & echo $! >> HERE/pids; touch HERE/started; wait"

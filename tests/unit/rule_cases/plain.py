@@ -9,7 +9,7 @@ from pathlib import Path
 import document_samples
 from audit_cases import Case
 from audit_samples import CUDART, EXEC_STACK, KERNEL, LIBS, NVOMP, SET, elf, fatbin, grafted, index, user_of
-from document_samples import LIBRARIES, RECIPE
+from document_samples import LIBRARIES, recipe
 
 GOMP = "demo.libs/libgomp-a34b3233.so.1.0.0"
 
@@ -29,12 +29,6 @@ LIBRARY = elf()
 def library_index(abi: str) -> bytes:
     library = {**document_samples.LIBRARY, "sha256": sha256(LIBRARY).hexdigest()}
     return json.dumps({**LIBRARIES, "abi": abi, "libraries": [library]}).encode()
-
-
-def recipe(**change: object) -> bytes:
-    source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
-    held = {**RECIPE, "fallbacks": [], "cpu": "", "sources": [source], "includes": []}
-    return json.dumps(held | change).encode()
 
 
 SOURCES = "demo/_gpuforge/sources/m/"

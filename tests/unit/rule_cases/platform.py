@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import struct
-from hashlib import sha256
 
 from audit_cases import Case
 from audit_samples import elf
-from document_samples import RECIPE
+from document_samples import recipe
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 
@@ -38,12 +36,6 @@ TWICE = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nRoot-Is-Purelib: false\nTag
 NOISE = random.Random(0).randbytes(1 << 20)  # noqa: S311 - only has to be incompressible
 
 SOURCES = "demo/_gpuforge/sources/m/"
-
-
-def recipe(**change: object) -> bytes:
-    source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
-    held = {**RECIPE, "fallbacks": [], "cpu": "", "sources": [source], "includes": []}
-    return json.dumps(held | change).encode()
 
 
 # ldaddal w1, w0, [x2]; casal w0, w1, [x2]; ldaxr w0, [x1], as GNU as writes them
