@@ -169,10 +169,27 @@ class RemoteWorkers:
         stop: threading.Event,
     ) -> AttemptEnd:
         """Submit a job and follow it to its end; afterwards only the object `taken` is left."""
-        action = job.work.action
-        board = Board(self._at.objects, self._run.id, job.name)
-        idle = _Idle(action.id, self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
-        ticket = self._cluster.submit(job, self._needs(action), [*unfit])
+        needs, board = self._needs(job.work.action), Board(self._at.objects, self._run.id, job.name)
+        end, reported = time.monotonic() + self._run.limits.seconds, None
+
+        def idle(is_idle: bool) -> None:
+            """Report why the job waits while no worker has it, and give it up in the end."""
+            nonlocal reported
+            why = ""
+            if is_idle:
+                self.refuse_others()
+                why = unable(needs, self._workers())
+            if why != reported:
+                reported = why
+                waits(why)
+            if is_idle and time.monotonic() > end:
+                raise MissingError.of(
+                    f"{job.work.action.id} waited {self._run.limits.seconds / 3600:g} h and no worker started it"
+                    + (f": {why}" if why else ""),
+                    hint="start workers that can do it, or allow more time by --timeout",
+                )
+
+        ticket = self._cluster.submit(job, needs, [*unfit])
         try:
             ended = follow(board, ticket, log, stop, idle, self._workers)
         finally:
@@ -191,11 +208,6 @@ class RemoteWorkers:
                 self._fit = {}
             return self._seen
 
-    def _nobody_yet(self, action: Action) -> str:
-        """Return what an action waits for if no present worker can take it; "" if one can."""
-        self.refuse_others()
-        return unable(self._needs(action), self._workers())
-
 
 def sweep(objects: Objects, own: str) -> None:
     """Remove the objects of runs that were killed; the present time is that of `own`, which was just written."""
@@ -208,32 +220,6 @@ def sweep(objects: Objects, own: str) -> None:
     for each in found:
         if now - signs[each.name.split("/")[1]] > _ABANDONED_S:
             objects.remove(each.name)
-
-
-class _Idle:
-    """Called at each look: reports why a job waits while no worker has it, and gives up in the end."""
-
-    def __init__(
-        self, action: str, seconds: float, why: Callable[[], str], waits: Callable[[str], None]
-    ) -> None:
-        self._action = action
-        self._end = time.monotonic() + seconds
-        self._seconds = seconds
-        self._why = why
-        self._waits = waits
-        self._reported: str | None = None
-
-    def __call__(self, idle: bool) -> None:
-        why = self._why() if idle else ""
-        if why != self._reported:
-            self._reported = why
-            self._waits(why)
-        if idle and time.monotonic() > self._end:
-            raise MissingError.of(
-                f"{self._action} waited {self._seconds / 3600:g} h and no worker started it"
-                + (f": {why}" if why else ""),
-                hint="start workers that can do it, or allow more time by --timeout",
-            )
 
 
 def _nobody(action: Action, unfit: Mapping[str, ActionResult]) -> MissingError:

@@ -30,10 +30,9 @@ _FORGOTTEN = 86400.0  # seconds after which contents without a record are those 
 
 
 class EntryObjects(NamedTuple):
-    """An entry of a shared store: its record as it was read, and the names of its objects, the record's first."""
+    """An entry of a shared store: the bytes of its record, and the names of its objects, the record's first."""
 
     listed: ListedEntry
-    record: SharedEntry | None
     data: bytes
     objects: tuple[str, ...]
     aliases: tuple[str, ...]
@@ -67,7 +66,7 @@ def entries(objects: Objects) -> list[EntryObjects]:
         size = sum(each.size for each in found.values())
         listed = ListedEntry(key, Path(record_name(key)), entry, size, used)
         ordered = dict.fromkeys((record_name(key), *sorted(found)))
-        kept.append(EntryObjects(listed, record, data, tuple(ordered), ()))
+        kept.append(EntryObjects(listed, data, tuple(ordered), ()))
     kept.sort(key=lambda each: (each.listed.used, each.listed.key))
     return [each._replace(aliases=tuple(aliases.get(each.listed.key, ()))) for each in kept]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import CpuLevel
-from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
+from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain, chosen
 
 # `Target::Feature` of Halide 21: https://github.com/halide/Halide/blob/main/src/Target.h
 _CAPABILITIES = ("30", "32", "35", "50", "61", "70", "75", "80", "86")
@@ -32,19 +32,11 @@ def targets(names: Sequence[str], machine: str) -> list[CompilerTarget]:
     """Return the targets; raises ValueError for those that Halide does not have."""
     if machine not in _MACHINES:
         raise ValueError(f"Halide compiles for {' and '.join(_MACHINES)}, and this is {machine}")
-    return [_target(name, machine) for name in names or _USUAL]
-
-
-def _target(name: str, machine: str) -> CompilerTarget:
-    if name in _GPUS:
-        return CompilerTarget(name, "ptx", _GPUS[name])
-    if name == "cpu":
-        return CompilerTarget(name, "library", CpuLevel())
-    if name in _LEVELS and machine == "x86_64":
-        return CompilerTarget(name, "library", CpuLevel(name))
-    known = [*_GPUS, "cpu"]
-    known += list(_LEVELS) if machine == "x86_64" else []
-    raise ValueError(f"{name!r} is not one of {', '.join(known)}")
+    known = [CompilerTarget(name, "ptx", arch) for name, arch in _GPUS.items()]
+    known.append(CompilerTarget("cpu", "library", CpuLevel()))
+    if machine == "x86_64":
+        known += [CompilerTarget(name, "library", CpuLevel(name)) for name in _LEVELS]
+    return chosen(known, names or _USUAL)
 
 
 def _words(target: CompilerTarget, machine: str) -> str:

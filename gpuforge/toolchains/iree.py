@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import LEVELS, CpuLevel
-from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
+from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain, chosen
 
 # Compute capabilities for which IREE 3.13 compiles an element-wise function; not 5.x, 9.0 and 10.0.
 # https://iree.dev/guides/deployment-configurations/gpu-cuda/
 _CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "120")
 _GPUS = {arch.compute: arch for arch in map(Arch.parse, _CAPABILITIES)}
-_LEVELS = tuple(LEVELS["x86_64"])
 _VULKAN = "vulkan-spirv"
 # By default, IREE makes a `double` a `float`, also in the signatures of functions, and puts names of files into the
 # module.
@@ -30,21 +29,12 @@ def targets(names: Sequence[str], machine: str) -> list[CompilerTarget]:
     """Return the targets; raises ValueError for those that IREE does not have."""
     if machine not in {"x86_64", "aarch64"}:
         raise ValueError(f"IREE compiles for x86_64 and aarch64, and this is {machine}")
-    return [_target(name, machine) for name in names or ("compute_60", _VULKAN, "cpu")]
-
-
-def _target(name: str, machine: str) -> CompilerTarget:
-    if name in _GPUS:
-        return CompilerTarget(name, "iree-cuda", _GPUS[name])
-    if name == _VULKAN:
-        return CompilerTarget(name, "iree-vulkan", None)
-    if name == "cpu":
-        return CompilerTarget(name, "iree-cpu", CpuLevel("x86-64" if machine == "x86_64" else ""))
-    if name in _LEVELS and machine == "x86_64":
-        return CompilerTarget(name, "iree-cpu", CpuLevel(name))
-    known = [*_GPUS, _VULKAN, "cpu"]
-    known += list(_LEVELS) if machine == "x86_64" else []
-    raise ValueError(f"{name!r} is not one of {', '.join(known)}")
+    levels = list(LEVELS["x86_64"]) if machine == "x86_64" else []
+    known = [CompilerTarget(name, "iree-cuda", arch) for name, arch in _GPUS.items()]
+    known.append(CompilerTarget(_VULKAN, "iree-vulkan", None))
+    known.append(CompilerTarget("cpu", "iree-cpu", CpuLevel("x86-64" if levels else "")))
+    known += [CompilerTarget(name, "iree-cpu", CpuLevel(name)) for name in levels]
+    return chosen(known, names or ("compute_60", _VULKAN, "cpu"))
 
 
 def compile_source(target: CompilerTarget, machine: str, flags: Sequence[str]) -> list[str]:

@@ -94,6 +94,15 @@ class CompilerTarget(NamedTuple):
         return KernelImage(self.kind, self.built_for)
 
 
+def chosen(known: Sequence[CompilerTarget], names: Sequence[str]) -> list[CompilerTarget]:
+    """Return the targets of these names; raises ValueError for a name that none has."""
+    by_name = {each.name: each for each in known}
+    for name in names:
+        if name not in by_name:
+            raise ValueError(f"{name!r} is not one of {', '.join(by_name)}")
+    return [by_name[name] for name in names]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagedCompiler:
     """A compiler from a package of the index. It runs in an environment with only this package.
