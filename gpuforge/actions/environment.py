@@ -46,6 +46,9 @@ class FetchRequirements(Step[P]):
     answer: P | None = None
     constraints: P | None = None
     python: P
+    built: tuple[
+        P, ...
+    ] = ()  # folders of wheels that were built before, for packages without wheels on the index
     requires: tuple[str, ...] = ()
     indexes: Indexes = field(default_factory=dict)  # of packages that have an index of their own
     what: str = "the build requirements"
@@ -65,6 +68,7 @@ class FetchRequirements(Step[P]):
             self.python,
             everything,
             at.output("wheels"),
+            self.built,
             constraints=limits,
             indexes=self.indexes,
             what=self.what,
@@ -193,6 +197,7 @@ def _fetch(context: PlanContext, cell: Cell, at: Location, answer: Input, step: 
         answer=answer,
         constraints=_constraints(context, build.constraints) if build.constraints else None,
         python=compiler.interpreter(cell, at),
+        built=source_files.built_wheels(context.file, context.contents, for_test=False),
         requires=build.requires,
         indexes=indexes_of(context.file.manifest, cell.toolkit),
     )

@@ -125,7 +125,8 @@ def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str,
         return MissingError.of(
             f"{what} cannot be met: no package index has a wheel of {nothing[1] if nothing else 'it'} for this Python",
             hint="check its name, the network, the proxy and PIP_INDEX_URL; if it has only a source distribution, "
-            f"which is not built here, make a wheel (pip wheel) and name its folder by PIP_FIND_LINKS; {hint}",
+            'write a manifest for it (`gpuforge init`; naming = ["plain"]) and name its folder in `[build] build`; '
+            + hint,
         )
     if need := _other_python(output):
         return ActionError.of(

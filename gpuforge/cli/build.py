@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -146,7 +147,7 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
 
 
 def _build(options: Options, call: Call) -> int:
-    """Plan and run; return the exit status. A build that `[test] build` names takes of the time, too."""
+    """Plan and run; return the exit status. Builds that `[build] build` or `[test] build` names take of the time."""
     began = time.monotonic()
     made = planned_by(options, call)
     if limit := options.deadline:
@@ -241,7 +242,7 @@ def planned_by(options: Options, call: Call) -> Planned:
     folders.check(options.dist, call.cache, call.environ)
 
     def sites(file: ManifestFile) -> list[ContainerImage]:
-        if not (options.no_test or options.dry_run):
+        if not options.dry_run:
             _build_first(file, options, call)
         return _sites(options, file, call.cache)
 
@@ -257,11 +258,19 @@ def planned_by(options: Options, call: Call) -> Planned:
 
 
 def _build_first(file: ManifestFile, options: Options, call: Call) -> None:
-    """Build the manifests of `[test] build`, each into its own `dist`; raises ActionError if one of them fails."""
+    """Build the manifests that the build and the tests need, each into its own `dist`.
+
+    Raises ActionError if one of them fails.
+    """
     ends = None if options.deadline is None else time.monotonic() + options.deadline
-    for number, name in enumerate(file.manifest.test.build):
+    of_cell = re.match(r"cp(3)(\d+t?)-", options.cell or "")
+    tables = [
+        ("build", file.manifest.build.build),
+        ("test", () if options.no_test else file.manifest.test.build),
+    ]
+    for table, number, name in [(table, n, name) for table, names in tables for n, name in enumerate(names)]:
         folder = Path(os.path.normpath(file.folder / name))
-        say(f"building {name} first, as [test] build says")
+        say(f"building {name} first, as [{table}] build says")
         own = replace(
             options,
             path=folder,
@@ -271,6 +280,7 @@ def _build_first(file: ManifestFile, options: Options, call: Call) -> None:
             axis=(),
             archs=(),
             cell=None,
+            python=(".".join(of_cell.groups()),) if of_cell else options.python,
             allow_missing=True,
             no_test=True,
             deadline=ends and ends - time.monotonic(),
@@ -287,7 +297,7 @@ def _build_first(file: ManifestFile, options: Options, call: Call) -> None:
             raise ActionError.of(
                 f"{name} could not be built",
                 hint=f"its errors are above; `gpuforge build {folder}` tries again",
-                place=file.place("test", "build", number),
+                place=file.place(table, "build", number),
             )
 
 

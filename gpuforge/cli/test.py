@@ -154,7 +154,7 @@ def _of_manifest(file: ManifestFile, given: _Tests) -> _Tests:
         beside=given.beside,
         indexes=partial(_indexes, file.manifest),
         project=file.folder,
-        built=tuple(file.folder / each / "dist" for each in test.build),
+        built=tuple(file.folder / each / "dist" for each in (*file.manifest.build.build, *test.build)),
         sources=tuple(test.sources),
     )
 

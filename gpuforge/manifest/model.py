@@ -225,6 +225,10 @@ class Build(Table):
     involved."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["cmake<4"]])
     """Build requirements in addition to the project's own. If the project requires a package too, both ranges apply."""
+    build: Annotated[tuple[forms.Text, ...], Distinct] = Field(default=(), examples=[["../cuvec"]])
+    """Folders with manifests to build first, for packages that the build requires and that have no wheels on the index.
+    `build` builds them for the same Pythons, without their tests; what is in their `dist` may then be installed, for
+    the tests, too."""
     constraints: forms.RelativePath | None = Field(default=None, examples=["build-constraints.txt"])
     """A file beside the manifest with one requirement per line, optionally with hashes (`--hash=sha256:…`). It fixes
     the versions of all build requirements, indirect ones included. Options of pip and direct references

@@ -86,9 +86,10 @@ def test_sources(file: ManifestFile, contents: Contents) -> FileInput:
     return files(file.folder, sorted(found), contents)
 
 
-def built_wheels(file: ManifestFile, contents: Contents) -> tuple[FileInput, ...]:
-    """Return the wheels of the manifests that `[test] build` names: those in the `dist` of each."""
-    folders = [file.folder / name / "dist" for name in file.manifest.test.build]
+def built_wheels(file: ManifestFile, contents: Contents, *, for_test: bool = True) -> tuple[FileInput, ...]:
+    """Return the wheels of the manifests to build first, those in the `dist` of each: for the build or the tests."""
+    tables = (file.manifest.build, *((file.manifest.test,) if for_test else ()))
+    folders = [file.folder / name / "dist" for table in tables for name in table.build]
     return tuple(files(folder, sorted(folder.glob("*.whl")), contents) for folder in folders)
 
 

@@ -106,12 +106,12 @@ def _setuptools(project: Project) -> Iterator[tuple[str, Reason]]:
     """Yield a limit for setuptools, if setup.py imports a module that later releases do not have."""
     gone = load(__file__, "requirements.toml")["setuptools"]
     declared = project.backend.requires.get("setuptools")
+    specifier = Requirement(declared.text).specifier if declared else SpecifierSet()
     for each in project.script.imports:
-        limit = gone.get(each.module)
-        specifier = Requirement(declared.text).specifier if declared else SpecifierSet()
-        if limit and not each.optional and specifier.contains(limit):
-            reason = because("setuptools-limit", each.where, module=each.module, release=limit)
-            yield f"setuptools<{limit}", reason
+        for name in () if each.optional else dict.fromkeys((each.module, *each.names)):
+            if (limit := gone.get(name)) and specifier.contains(limit):
+                reason = because("setuptools-limit", each.where, module=name, release=limit)
+                yield f"setuptools<{limit}", reason
 
 
 def _ninja(project: Project) -> Where | None:

@@ -42,11 +42,15 @@ Texts = tuple[str | None, ...]  # possible texts; None is one that only a run kn
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """A module that setup.py imports; `optional` if it handles its absence."""
+    """A module that setup.py imports; `optional` if it handles its absence.
+
+    `names` are what it imports from there, "distutils.core" and "distutils.core.setup".
+    """
 
     module: str
     where: Where
     optional: bool
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +325,8 @@ class _Reader:
             elif word.arg == "use_ninja" and value is False:
                 script.no_ninja = True
         imports = list(self.imports())
-        script.imports += [each for each in imports if each.module not in sys.stdlib_module_names]
+        brought = sys.stdlib_module_names - {"distutils"}  # which today's Pythons do not have
+        script.imports += [each for each in imports if each.module not in brought]
         script.downloads += [Seen(each.module, each.where) for each in imports if each.module in _DOWNLOADS]
         script.libraries += self.libraries()
         script.gencodes += self.gencodes()
@@ -351,7 +356,8 @@ class _Reader:
         own = {name.partition("/")[0].removesuffix(".py") for name in self.files.names}
         for node, name in self.imported():
             if (top := name.partition(".")[0]) not in own:
-                yield Import(top, self.at(node), id(node) in guarded)
+                members = [f"{name}.{each.name}" for each in getattr(node, "names", ())]
+                yield Import(top, self.at(node), id(node) in guarded, (name, *members))
 
     def imported(self) -> Iterator[tuple[ast.AST, str]]:
         for node in self.nodes:

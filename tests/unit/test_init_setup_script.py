@@ -300,6 +300,8 @@ def test_without_cuda_no_variable_is_set_and_one_that_may_switch_it_is_asked_for
         ("import pkg_resources", "setuptools>=64", ("setuptools<82",)),
         ("try:\n    import pkg_resources\nexcept ImportError:\n    pass", "", ()),
         ("import setuptools, distutils.core, wheel", "", ()),
+        ("from distutils import ccompiler, msvccompiler", "", ("setuptools<74",)),
+        ("import distutils.msvccompiler as compiler", "setuptools>=61", ("setuptools<74",)),
         ("import numpy, Cython.Build, skbuild", "numpy", ("cython", "scikit-build")),
         ("import nobody_knows", "", ()),
     ],

@@ -144,14 +144,33 @@ def test_wheels_that_were_built_first_are_found_by_fetch_and_test(
     assert all(one.inputs != two.inputs for one, two in zip(*found, strict=True))
 
 
-@pytest.mark.thorough
-def test_a_manifest_that_cannot_be_built_first_ends_the_build(
-    recipe: LoadRecipe, capfd: pytest.CaptureFixture[str]
+def test_wheels_that_were_built_for_the_build_are_inputs_of_its_requirements_and_of_the_tests(
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path
 ) -> None:
-    folder = recipe(add='\n[test]\nbuild = ["../none"]\n').folder
-    assert run(["build", str(folder), "--cuda", "13"]) == 1
+    first = '\n[build]\nbuild = ["../first"]\n'
+    file = recipe(add=first + TEST.replace("requires", 'build = ["../two"]\nrequires'))
+    for name in ("first", "two"):
+        (dist := tmp_path / name / "dist").mkdir(parents=True)
+        (dist / f"{name}-1.0-py3-none-any.whl").write_text(name)
+    plan = plan_of(file, machine, **ONE_CELL)
+    names = ("py3.11/requirements", "py3.11/test-requirements", f"{CELL}/test")
+    assert [request_of(action(plan, name))["built"] for name in names] == [
+        ["input"],
+        ["input"] * 2,
+        ["input"] * 2,
+    ]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("table", "tests"), [("test", True), ("build", True), ("build", False)])
+def test_a_manifest_that_cannot_be_built_first_ends_the_build(
+    recipe: LoadRecipe, capfd: pytest.CaptureFixture[str], table: str, *, tests: bool
+) -> None:
+    changed = recipe(add=f'\n[{table}]\nbuild = ["../none"]\n')
+    options = [] if tests else ["--no-test"]
+    assert run(["build", str(changed.folder), "--cuda", "13", *options]) == 1
     err = capfd.readouterr().err
-    assert "building ../none first, as [test] build says" in err
+    assert f"building ../none first, as [{table}] build says" in err
     assert "gpuforge.toml:" in err
     assert "../none could not be built" in err
 

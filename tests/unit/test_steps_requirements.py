@@ -205,7 +205,8 @@ def test_what_has_only_a_source_distribution_is_not_built(
     assert "what it needs cannot be met: no package index has a wheel of lib>=1 for this Python" in str(
         caught.value
     )
-    assert "a source distribution, which is not built here, make a wheel (pip wheel)" in str(caught.value)
+    assert "write a manifest for it" in str(caught.value)
+    assert "name its folder in `[build] build`" in str(caught.value)
 
 
 @pytest.mark.thorough
