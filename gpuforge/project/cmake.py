@@ -12,7 +12,7 @@ from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import numbers_of
 from gpuforge.project.cmake_language import Command, Variables, commands, names_in
 from gpuforge.project.files import Files, Seen, Where
-from gpuforge.project.sources import is_lacking
+from gpuforge.project.sources import NATIVE, is_lacking
 from gpuforge.runtime.arch import Arch
 
 MOST_ARCHS = 100  # in one list
@@ -121,7 +121,6 @@ _VERSION = r"\d{1,9}(\.\d{1,9}){0,3}"
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
 _GENCODES = re.compile(r"arch=[^\s;,\"]{1,60},code=[^\s;\"]{1,200}")  # with variables in them
 # Flags that compile for the CPU that builds, and those for one CPU or another.
-NATIVE = r"-m(arch|cpu|tune)=native"
 _THIS_CPU = rf"{NATIVE}|-xHost\b"
 _ONE_CPU = r"-m(avx|sse|fma|bmi|f16c)|-march="
 # Checks of CMake whose result depends on the CPU that builds.

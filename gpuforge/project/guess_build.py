@@ -14,12 +14,12 @@ from gpuforge.cuda.carriers import linked_frameworks
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 from gpuforge.project import cibuildwheel
-from gpuforge.project.cmake import NATIVE, TOP
+from gpuforge.project.cmake import TOP
 from gpuforge.project.facts import OFF, Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess import Guess, Note, Reason, because
 from gpuforge.project.setup_script import Import, Switch
-from gpuforge.project.sources import OF_EVERY_TOOLKIT, library, names
+from gpuforge.project.sources import NATIVE, OF_EVERY_TOOLKIT, library, names
 
 _BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "env")
 # Variables that switch CUDA as a whole; USE_CUDA_FP8 is for a part that upstream leaves off.
@@ -47,6 +47,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         yield Guess(_BUILD, "requires", tuple(requires), tuple(requires.values()))
     native = [each.where for each in project.cmake.this_cpu if each.native]  # those that no setting turns off
     native += [seen.where for seen in project.script.texts if re.search(NATIVE, seen.text)]
+    native += [each for each in (project.sources.meson_native,) if each]
     if native:
         yield Guess(_BUILD, "cpu", "x86-64", (because("native", native[0]),))
     found = [*_settings(project), *_variables(project)]
@@ -202,6 +203,8 @@ def _notes(project: Project) -> Iterator[Note]:
         yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))
     checks = [each.where for each in project.cmake.this_cpu if not each.native]
     checks += [seen.where for seen in project.script.texts if re.search(_LOOKS_AT_CPU, seen.text)]
+    checks += [each.where for each in project.script.imports if each.module in {"cpuinfo", "cpufeature"}]
+    checks += [each for each in (project.sources.meson_run,) if each]
     if checks:
         yield Note(_BUILD, because("native-check", checks[0]))
 

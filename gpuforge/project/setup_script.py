@@ -413,6 +413,8 @@ class _Reader:
             name = words.get("name", call.args[0] if call.args else None)
             sources = words.get("sources", call.args[1] if len(call.args) > 1 else None)
             made = last_name(call.func) == "Extension" or self.of_torch(call.func)
+            if None in words and self.of_torch(call.func):  # CUDAExtension(**settings)
+                self.script.computed_extensions = self.script.computed_extensions or self.at(call)
             for texts in self.within(call) if made and name is not None else ():
                 found = texts.items(sources) if sources is not None else (None,)
                 if name is None or not self.is_cuda(call.func, found):
@@ -473,7 +475,10 @@ class _Reader:
     def is_cuda(self, function: ast.expr, sources: Texts) -> bool:
         """Return whether a call makes an extension with CUDA sources; those that only a run knows count for torch."""
         of_torch = self.of_torch(function)
-        return any(of_torch if text is None else self.is_source(text, sure=of_torch) for text in sources)
+        return any(
+            of_torch if text is None or text.endswith(_ANY_FOLDER) else self.is_source(text, sure=of_torch)
+            for text in sources
+        )
 
     def is_source(self, text: str, *, sure: bool) -> bool:
         """Return whether sources are CUDA's; `sure` if a pattern is, whatever files the project has."""

@@ -21,10 +21,12 @@ _KERNEL = r"\b__global__\b|<<<|^[ \t]*#[ \t]*include[ \t]*[<\"](?:cutlass|cute|c
 _DEFINED = r"^(?![ \t]*#).*\b__global__\b"
 _LIBRARY = r"[\"'](lib[a-zA-Z_]{2,40}\.so(?:\.\d{1,4}){0,3})[\"']"
 _PRAGMA = r"^[ \t]*(?:#[ \t]*pragma[ \t]+|!\$)(acc\b|omp[ \t]+(?:target|declare[ \t]+target))"
+NATIVE = r"-m(?:arch|cpu|tune)=native"
 _MESON_CUDA = (
     r"\b(?:project|add_languages)\s*\([^)]*'cuda'|\bdependency\s*\(\s*'cuda'|import\('unstable-cuda'\)"
 )
 _MESON_COMPILES = r"\b(extension_module|shared_library|shared_module|static_library|executable)\s*\("
+_MESON_RUN = r"\.run\s*\(.*(-m(?:avx|sse|fma|bmi)\w*)"
 _MESON_DEPENDENCY = r"\bdependency\s*\(\s*'([\w.+-]{1,60})'(?![^)]*required\s*:\s*false)"
 
 # What every toolkit has, so that no manifest names it.
@@ -55,6 +57,8 @@ class Sources:
     meson_compiles: bool
     meson_cuda: Where | None
     meson_packages: tuple[Seen, ...]  # dependency('zlib')
+    meson_native: Where | None  # -march=native
+    meson_run: Where | None  # a program that is run with -mavx2
 
 
 def read(files: Files, *, meson: bool) -> Sources:
@@ -77,6 +81,8 @@ def read(files: Files, *, meson: bool) -> Sources:
         opened=_first(_matches(files, _LIBRARY, python)),
         meson_compiles=any(_matches(files, _MESON_COMPILES, built)),
         meson_cuda=next((seen.where for seen in _matches(files, _MESON_CUDA, built)), None),
+        meson_native=next((seen.where for seen in _matches(files, NATIVE, built)), None),
+        meson_run=next((seen.where for seen in _matches(files, _MESON_RUN, built)), None),
         meson_packages=_first(_matches(files, _MESON_DEPENDENCY, built), in_order=True),
     )
 

@@ -35,6 +35,7 @@ PLAIN = "from setuptools import Extension, setup\n"
             ["demo/gpu*.so", "demo/both*.so"],
         ),
         ('sources = ["a.cpp"]\nsources.append("k.cu")\nExtension("demo._c", sources)', ["demo/_c*.so"]),
+        ('CUDAExtension("demo._c", [f"csrc/{f}" for f in os.listdir("csrc")])', ["demo/_c*.so"]),
         ('CUDAExtension("demo._c", ["a.cpp"])', []),  # it has no kernel
         ('CUDAExtension("demo._k", ["k.cu"])\nExtension("demo._c", ["a.c"])', ["demo/_k*.so"]),
     ],
@@ -82,9 +83,22 @@ def test_cython_makes_a_module_of_each_file(
     assert found.keys["objects.files"] == (*files, "demo/k*.so")
 
 
-def test_native_code_of_a_setup_script_is_for_every_cpu(tmp_path: Path) -> None:
-    script = f'{PLAIN}Extension("demo._k", ["k.cu"], extra_compile_args=["-march=native"])'
-    assert drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).keys["build.cpu"] == "x86-64"
+@pytest.mark.parametrize(
+    ("name", "text", "cpu", "noted"),
+    [
+        ("setup.py", 'Extension("demo._c", ["a.c"], extra_compile_args=["-march=native"])', "x86-64", False),
+        ("setup.py", 'import cpuinfo\nExtension("demo._c", ["a.c"])', None, True),
+        ("meson.build", "add_project_arguments('-march=native', language: 'c')", "x86-64", False),
+        ("meson.build", "found = compiler.run(code, args: '-mavx2')", None, True),
+    ],
+)
+def test_code_for_the_cpu_that_builds(
+    tmp_path: Path, name: str, text: str, cpu: str | None, *, noted: bool
+) -> None:
+    meson = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\n'
+    found = drafted(tmp_path, {name: text, **({"pyproject.toml": meson} if name == "meson.build" else {})})
+    assert found.keys.get("build.cpu") == cpu
+    assert ("native-check" in found.notes) == noted
 
 
 def test_opencl_without_cuda_is_asked_for(tmp_path: Path) -> None:
@@ -92,10 +106,9 @@ def test_opencl_without_cuda_is_asked_for(tmp_path: Path) -> None:
     assert drafted(tmp_path, {"setup.py": script}).notes["of-system"] == {"names": "OpenCL"}
 
 
-def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path) -> None:
-    found = drafted(
-        tmp_path, {"setup.py": TORCH + 'CUDAExtension(name_of(platform), ["k.cu"])', "k.cu": KERNEL}
-    )
+@pytest.mark.parametrize("words", ['name_of(platform), ["k.cu"]', "**settings"])
+def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path, words: str) -> None:
+    found = drafted(tmp_path, {"setup.py": f"{TORCH}CUDAExtension({words})", "k.cu": KERNEL})
     assert "objects.files" not in found.keys
     assert "gpu-computed" in found.notes
 
