@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,7 +51,7 @@ def write_request(action: Action, places: RunPaths, work: Path) -> str:
     def path(name: str, handle: Handle) -> Path:
         return places.work / name if isinstance(handle, (Staged, Laid)) else places.inputs[name]
 
-    text = json.dumps(located(action.step, path).plain(), indent=1, sort_keys=True)
+    text = located(action.step, path).text()
     (work / _REQUEST).write_text(f"{text}\n", encoding="utf-8")
     return text
 

@@ -19,6 +19,7 @@ from gpuforge.plan.action import (
     CacheFolder,
     FileInput,
     Handle,
+    Input,
     Kind,
     Laid,
     Staged,
@@ -133,8 +134,8 @@ class PlanContext:
         """Add the action that does a step, at a place or (None) on this machine; return its first output."""
         environ = fields.get("env", variables.plain(self.environ))
         fields["env"] = {"PATH": at.path, **environ} if at else environ
-        found = handles(step)
         image = at.image if at else None
+        known = self.actions.get(id)
         action = Action(
             id=id,
             kind=kind,
@@ -144,15 +145,17 @@ class PlanContext:
                 *(step.program(), "${request}", "${result}"),
             ),
             step=step,
-            inputs={
-                "gpuforge": programs.of_step(step, self._python_of(image) if image else None),
-                **{name: h.of if isinstance(h, (Staged, Laid)) else h for name, h in found.items()},
-            },
+            inputs=known.inputs if known and known.step == step else self._inputs(step, image),
             outputs=outputs,
             image=image.id if image else None,
             **fields,
         )
         return self.add(action, outputs[0])
+
+    def _inputs(self, step: Step[Handle], image: ContainerImage | None) -> dict[str, Input]:
+        """Return the inputs of a step: gpuforge itself, and what its fields name."""
+        found = {name: h.of if isinstance(h, (Staged, Laid)) else h for name, h in handles(step).items()}
+        return {"gpuforge": programs.of_step(step, self._python_of(image) if image else None), **found}
 
     def _python_of(self, image: ContainerImage) -> Interpreter:
         if image.id not in self._pythons:

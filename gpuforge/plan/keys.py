@@ -84,17 +84,11 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
             facts[Fact("input", name)] = _identity(value, found)
     facts |= {Fact("env", name): value for name, value in action.env.items()}
     step = action.step
-    command = [step.program(), step.text()] if step else [*action.argv]
+    command = [step.program(), step.plain()] if step else [*action.argv]
     facts[Fact("", "command")] = digest.of_data(command)
     if action.image:
         facts[Fact("", "image")] = action.image
-    whole = [
-        FORMAT,
-        action.kind,
-        command,
-        sorted(labelled(facts).items()),
-        list(action.outputs),
-    ]
+    whole = [FORMAT, action.kind, sorted(labelled(facts).items()), list(action.outputs)]
     return Key(digest.of_data(whole), MappingProxyType(facts))
 
 
