@@ -178,12 +178,12 @@ def write_wrapper(
     folder: Path,
     cpu: str = "",
     libraries: Path | None = None,
-    rpath: Path | None = None,
+    rpath: Sequence[Path] = (),
 ) -> Path:
     """Write `folder/name`, which calls `compiler`; return its path.
 
     It compiles for the level `cpu` ("x86-64-v2") where the command has no `-march`. `-march=native` is an error, or
-    that level. Libraries are also linked from the folder `libraries`, and found in `rpath`. Options for processors
+    that level. Libraries are also linked from the folder `libraries`, and found in those of `rpath`. Options for CPUs
     (`-mavx2`) are recorded in `CPU_OPTIONS` beside the folder, and the files that compilers and linkers read in
     `FILES_READ`.
     """
@@ -197,7 +197,7 @@ def write_wrapper(
         compiler=compiler,
         cpu=cpu,
         libraries=libraries or "",
-        rpath=rpath or "",
+        rpath=":".join(map(str, rpath)),
         options_file=folder.parent / CPU_OPTIONS,
         files=files,
         linker_lists="yes" if _links(compiler) else "",

@@ -52,7 +52,10 @@ class FetchRequirements(Step[P]):
     requires: tuple[str, ...] = ()
     indexes: Indexes = field(default_factory=dict)  # of packages that have an index of their own
     what: str = "the build requirements"
-    hint: str = "`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel"
+    hint: str = (
+        "`[build] build` builds packages that have no wheels; `requires` and `constraints` can narrow a requirement to "
+        "a version that has one"
+    )
 
     def run(self: FetchRequirements[Path], at: Workdir) -> None:
         """Write the wheels, and what was requested with each wheel's sha256."""

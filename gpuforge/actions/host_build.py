@@ -79,8 +79,11 @@ class HostBuild(CompilingStep[P]):
         notes = [*build_notes.of_cpu(at.scratch, self.source), *build_notes.of_packages(packages)]
         return {"compiler_cache": asdict(used[0]), "notes": notes}
 
-    def make_ready(self: HostBuild[Path], at: Workdir, rpath: Path | None = None) -> None:
-        """Lay the overlays out, and write the compilers' wrappers; what they link finds libraries in `rpath`."""
+    def make_ready(self: HostBuild[Path], at: Workdir, *, in_place: bool = False) -> None:
+        """Lay the overlays out, and write the compilers' wrappers.
+
+        What they link for a build `in_place` finds libraries where the wheel would get them from.
+        """
         from gpuforge.actions.compiler_cache import write_nvcc, write_wrapper
 
         overlay = at.scratch / "overlay"
@@ -89,6 +92,10 @@ class HostBuild(CompilingStep[P]):
             tree.copy(folder, overlay)
         for name, folder in self.sdist.items():
             tree.copy(folder, overlay / name)
+        rpath: list[Path] = []
+        if in_place:
+            rpath += [self.toolkit / "lib64"] if self.toolkit else []
+            rpath += [*_bundled(self, at), *(overlay / each for each in ("", "lib", "lib64"))]
         for what, path in self.compilers().items():
             libraries = at.scratch / "cuda" / "lib64" if self.toolkit else None
             write_wrapper(path, self.names[what], at.scratch / "bin", self.cpu, libraries, rpath)
@@ -128,6 +135,13 @@ def _names(step: HostBuild[Path], at: Workdir) -> dict[str, str]:
     return {name: str(place) for name, place in (places | {"env": step.env}).items()}
 
 
+def _bundled(step: HostBuild[Path], at: Workdir) -> list[Path]:
+    """Return the folders of `bundle_from`."""
+    from gpuforge.manifest.braces import fill
+
+    return [step.source / fill(each, _names(step, at)) for each in step.bundle_from]
+
+
 def _keep_libraries(step: HostBuild[Path], at: Workdir) -> None:
     """Copy the shared libraries that the wheel may need: from `bundle_from`, and all below the overlay.
 
@@ -135,12 +149,9 @@ def _keep_libraries(step: HostBuild[Path], at: Workdir) -> None:
     """
     import shutil
 
-    from gpuforge.manifest.braces import fill
-
-    names = _names(step, at)
     kept = at.output(LIBRARIES)
     kept.mkdir()
-    folders = [step.source / fill(each, names) for each in step.bundle_from]
+    folders = _bundled(step, at)
     for written, folder in zip(step.bundle_from, folders, strict=True):
         if not folder.is_dir():
             raise ActionError.of(

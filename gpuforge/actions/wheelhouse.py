@@ -121,12 +121,11 @@ def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str,
         )
     # pip does not distinguish an index without the package from one that is unreachable, or has no wheel of it.
     if "(from versions: none)" in output:
-        nothing = re.search(r"requirement (\S+) \(from versions: none\)", output)
+        nothing = re.search(r"requirement (\S+)(?: \(from [^()]+\))? \(from versions: none\)", output)
         return MissingError.of(
             f"{what} cannot be met: no package index has a wheel of {nothing[1] if nothing else 'it'} for this Python",
             hint="check its name, the network, the proxy and PIP_INDEX_URL; if it has only a source distribution, "
-            'write a manifest for it (`gpuforge init`; naming = ["plain"]) and name its folder in `[build] build`; '
-            + hint,
+            f'write a manifest for it, with naming = ["plain"], to be built first; {hint}',
         )
     if need := _other_python(output):
         return ActionError.of(

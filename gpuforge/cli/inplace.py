@@ -94,7 +94,7 @@ def install(
         cast("HostBuild[Path]", located(cast("HostBuild[Handle]", host.step), path)), source=inputs["source"]
     )
     env = fill(host, RunPaths(work, at.outputs, inputs))[1]
-    step.make_ready(at, step.toolkit / "lib64" if step.toolkit else None)
+    step.make_ready(at, in_place=True)
     with compiler_cache.serving(compiler_cache.take_settings(dict(settings.variables)), work) as wrapped:
         build(step, at, venv.runner_of(step.env / "bin" / "python", env | wrapped), "editable")
     venv.install(python, at.output("wheel"))

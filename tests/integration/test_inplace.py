@@ -70,6 +70,25 @@ def test_a_changed_line_of_python_needs_no_build(
         assert "1 of 1 hits" in in_place(project, python, cache)
 
 
+def test_a_library_that_the_build_made_is_found(tmp_path: Path, python: Path, cache: Path) -> None:
+    made = "mkdir out && gcc -shared -fPIC -o out/libfoo.so foo.c"
+    keys = f"\n[build]\ncuda = false\nbefore = [['sh', '-c', '{made}']]\n"
+    files = SOURCES | SETUPTOOLS
+    files |= {
+        "setup.py": SETUPTOOLS["setup.py"].replace(
+            '["c.c"]', '["c.c"], libraries=["foo"], library_dirs=["out"]'
+        ),
+        "c.c": f"int foo(void);\n{SOURCES['c.c'].replace('return', 'foo(); return')}",
+        "foo.c": "int foo(void) { return 1; }\n",
+        "gpuforge.toml": f"{SOURCES['gpuforge.toml']}{keys}[wheel]\nbundle-from = ['out']\n",
+    }
+    for name, text in files.items():
+        (file := tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    in_place(tmp_path / "project", python, cache)
+    assert printed(python, "import small._c; print(small.WORD)") == "one"
+
+
 def test_cudas_libraries_and_kernels_are_found(tmp_path: Path, python: Path, cache: Path) -> None:
     shutil.copytree(DEVICES, tmp_path / "devices")
     in_place(tmp_path / "devices", python, cache, "--cuda", 13, "--archs", 90)

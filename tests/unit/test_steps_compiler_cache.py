@@ -86,10 +86,10 @@ def test_libraries_of_the_toolkit_are_linked_after_the_projects_own(gxx: Path, t
         "g++",
         tmp_path / "linking",
         libraries=Path("/cuda/lib64"),
-        rpath=Path("/store"),
+        rpath=[Path("/store"), Path("/own")],
     )
     said = call(linking, "-shared", "-L/own", "a.o").stdout
-    assert said.splitlines() == ["-shared", "-L/own", "a.o", "-L/cuda/lib64", "-Wl,-rpath,/store"]
+    assert said.splitlines() == ["-shared", "-L/own", "a.o", "-L/cuda/lib64", "-Wl,-rpath,/store:/own"]
     assert call(linking, "-c", "a.c").stdout.splitlines() == ["-c", "a.c"]
 
 

@@ -187,26 +187,28 @@ def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(("requested", "lacking"), [("other>=1", "other>=1"), ("lib", "other>=2")])
 def test_what_has_only_a_source_distribution_is_not_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requested: str, lacking: str
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    (tmp_path / "lib-1.0.tar.gz").write_bytes(b"")
+    wheel_with(tmp_path, "Requires-Dist: other>=2")
+    (tmp_path / "other-1.0.tar.gz").write_bytes(b"")
     with pytest.raises(MissingError) as caught:
         wheelhouse.download(
             Path(sys.executable),
-            ["lib>=1"],
+            [requested],
             tmp_path / "out",
             [tmp_path],
             what="what it needs",
             hint="narrow it",
         )
-    assert "what it needs cannot be met: no package index has a wheel of lib>=1 for this Python" in str(
+    assert f"what it needs cannot be met: no package index has a wheel of {lacking} for this Python" in str(
         caught.value
     )
     assert "write a manifest for it" in str(caught.value)
-    assert "name its folder in `[build] build`" in str(caught.value)
+    assert "to be built first; narrow it" in str(caught.value)
 
 
 @pytest.mark.thorough
