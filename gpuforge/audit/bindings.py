@@ -59,11 +59,11 @@ _HWCAPS = re.compile(
 )
 
 
-_MODULE = re.compile(r"\.(?:cpython-3\d+t?(?:-[\w-]+)?|abi3|pypy3\d+-pp\d+-[\w-]+)\.so$")
+_MODULE = re.compile(r"\.(?:cpython-3\d+[mt]?(?:-[\w-]+)?|abi3|pypy3\d+-pp\d+-[\w-]+)\.so$")
 _OF_PROCESSOR = re.compile(r"-(x86_64|aarch64)-linux-")  # in the names of modules
 # behind a module's name, by the beginning of the tags: EXTENSION_SUFFIXES of CPython and PyPy
 _SUFFIXES = {
-    "cp": re.compile(r"(?:cpython-3\d+t?(?:-\w+-linux-(?:gnu|musl)\w*)?\.|abi3t?\.)?so"),
+    "cp": re.compile(r"(?:cpython-3\d+[mt]?(?:-\w+-linux-(?:gnu|musl)\w*)?\.|abi3t?\.)?so"),
     "pp": re.compile(r"(?:pypy3\d+-pp\d+-[\w-]+\.)?so"),
 }
 # of the oldest systems with Python wheels; glibc before 2.36 ignores objects that demand a newer kernel

@@ -111,7 +111,8 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         return
     bound = bindings.judge(graph, wheel)
     if reasons := list(filter(None, (_hidden(wheel), *bound.problems))):
-        yield Withheld(f"every NEEDED library is found, but {'; '.join(reasons)}")
+        more = f"; and {len(reasons) - _NAMED} more reasons" if len(reasons) > _NAMED else ""
+        yield Withheld(f"every NEEDED library is found, but {'; '.join(reasons[:_NAMED])}{more}")
         return
     found: dict[str, set[str]] = {}
     packages: dict[tuple[str, str, Route], dict[str, None]] = {}

@@ -260,12 +260,12 @@ def _is_plain(text: str) -> bool:
 
 def _tests(settings: Wheelbuilder) -> Iterator[Guess]:
     for key, plain in (("requires", r"[^${}\s]+"), ("extras", r"[\w.-]+"), ("sources", r"[^${}\s]+")):
-        words = settings.words(f"test-{key}")
+        option = settings.options.get(f"test-{key}")
+        words = option.text.split() if option else []  # the quotes of a marker are part of a requirement
         if key == "extras":
             words = [word for text in words for word in text.split(",")]
-        if words and all(re.fullmatch(plain, word) and ".." not in word for word in words):
-            where = settings.options[f"test-{key}"].where
-            yield Guess(_TEST, key, tuple(words), (because("cibuildwheel", where),))
+        if option and words and all(re.fullmatch(plain, word) and ".." not in word for word in words):
+            yield Guess(_TEST, key, tuple(words), (because("cibuildwheel", option.where),))
 
 
 def _excluded(settings: Wheelbuilder) -> Iterator[str]:

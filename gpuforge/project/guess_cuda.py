@@ -216,7 +216,8 @@ def _own_archs(project: Project, table: tuple[str, ...]) -> Iterator[Note]:
         return
     read = [Seen(each.variable, each.where) for each in project.script.switches]
     read = [seen for seen in read if re.fullmatch(OWN_ARCHS, seen.text)] + project.script.own_archs
-    named = [seen for seen in (*read, *project.cmake.own_archs) if seen.text not in _SET_ARCHS]
+    seen_names = (*read, *project.cmake.own_archs)
+    named = [s for s in seen_names if s.text not in _SET_ARCHS and not re.search("HIP|ROCM|AMD", s.text)]
     computed = project.script.computed_archs
     if any(each.variable in _SET_ARCHS for each in project.script.switches):
         computed = None  # of what gpuforge sets, or only where it is not set

@@ -104,7 +104,7 @@ def _import_name(project: Project, name: str) -> Iterator[Guess | Note]:
     """Yield the import package if its name differs from the distribution's."""
     usual = name.replace("-", "_")
     found = {
-        parts[-2]: Where(file)
+        _dotted(parts): Where(file)
         for file in sorted(project.files.names)
         if file.endswith("/__init__.py")
         and (parts := file.split("/"))
@@ -119,3 +119,11 @@ def _import_name(project: Project, name: str) -> Iterator[Guess | Note]:
         yield Guess(_PACKAGE, "import", near[0], (because("import", found[near[0]]),))
     else:
         yield Note(_PACKAGE, because("imports", packages=", ".join(found)))
+
+
+def _dotted(parts: list[str]) -> str:
+    """Return the name of the package of an __init__.py, with the namespaces that it is in below src or python."""
+    top = max(
+        (n for n, part in enumerate(parts[:-2], 1) if part in {"src", "python"}), default=len(parts) - 2
+    )
+    return ".".join(parts[top:-1])

@@ -107,9 +107,9 @@ def claims(file_name: str) -> Claims:
 _LABEL = re.compile(r"-[0-9a-z_.]+(?=\.whl$)")
 
 
-def of_variant(file_name: str) -> Claims:
-    """Return the parts of the name of a variant wheel, which ends with a label (PEP 825, a draft)."""
-    return claims(_LABEL.sub("", file_name))
+def plain_name(file_name: str) -> str:
+    """Return the name of a variant wheel without the label at its end (PEP 825, a draft)."""
+    return file_name if claims(file_name).tags else _LABEL.sub("", file_name)
 
 
 def _sorted(tags: Iterable[Tag]) -> tuple[Tag, ...]:

@@ -200,6 +200,9 @@ SAMPLES: dict[str, Sample] = {
         "local version", _renamed("demo-1.0+cu13", "1.0+cu13"), "demo-1.0+cu13-py3-none-any.whl"
     ),
     "a tag of no policy": Sample("platform tag", zip_file(SOUND), "demo-1.0-py3-none-linux_x86_64.whl"),
+    "a label": Sample(
+        "variant", _with(Entry(f"{INFO}/variant.json".encode(), b"{}")), "demo-1.0-py3-none-any-cu13.whl"
+    ),
     "a requirement by URL": Sample("requirement by URL", _described(f"{METADATA}Requires-Dist: other @ https://example.org/o.whl\n")),
     "data of an unknown scheme in another folder": Sample("other data scheme", _with(Entry(b"x.data/bin/x", b"x"))),
     "data of a scheme in another folder": Sample("other data folder", _with(Entry(b"x.data/data/x", b"x"))),

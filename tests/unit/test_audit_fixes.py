@@ -227,13 +227,15 @@ def _by_an_old_patchelf(folder: Path, *, soname: str) -> Mapping[str, Path]:
     return {"demo/ext.abi3.so": ext, f"demo.libs/{new}": dep}
 
 
-def _module(folder: Path, *flags: str) -> Mapping[str, Path]:
-    return {"demo/ext.abi3.so": library(folder / "ext.so", *flags)}
+def _module(folder: Path, *flags: str, source: str = "") -> Mapping[str, Path]:
+    return {"demo/ext.abi3.so": library(folder / "ext.so", *flags, source=source)}
 
 
 def _debug(folder: Path) -> Mapping[str, Path]:
-    structs = "".join(f"struct s{n} {{ int {'x' * 150}_{n}; }} v{n};\n" for n in range(9000))
-    return {"demo/ext.abi3.so": library(folder / "ext.so", "-g", source=MODULE + structs)}
+    return {"demo/ext.abi3.so": library(folder / "ext.so", "-g", source=MODULE + STRUCTS)}
+
+
+STRUCTS = "".join(f"struct s{n} {{ int {'x' * 150}_{n}; }} v{n};\n" for n in range(9000))
 
 
 def patchelf(place: Path, *words: str) -> None:
@@ -293,6 +295,13 @@ FAULTS |= {
         lambda f: {"demo/ext.abi3.so": library(f / "ext.so", needed=[library(f / "libpython3.9.so.1.0")])},
     ),
     "debug information": Fault("GF508", _debug),
+    "functions of librt, without it": Fault(
+        "GF501",
+        lambda f: _module(
+            f, "-nostdlib", source=f"int shm_open(void);\n{MODULE}int f(void) {{ return shm_open(); }}"
+        ),
+        name=NAME.replace("2_39", "2_28"),
+    ),
     "a wheel that is declared pure": Fault("GF706", _module, purelib=True),
     "declared pure and not pure": Fault(
         "GF706",

@@ -83,6 +83,8 @@ def test_build_and_skip_choose_the_pythons(tmp_path: Path, settings: str, python
         ('before-build = "pip install -U pybind11>=2.13 && pip install cython"', "build.requires",
          ("cmake", "ninja", "pybind11>=2.13", "cython")),
         ('test-requires = ["pytest>=8", "numpy"]', "test.requires", ("pytest>=8", "numpy")),
+        ('test-requires = ["pytest", "tomli;python_version<\'3.11\'"]', "test.requires",
+         ("pytest", "tomli;python_version<'3.11'")),
         ('test-extras = "plots"', "test.extras", ("plots",)),
         ('test-sources = ["pyproject.toml"]', "test.sources", ("pyproject.toml",)),
         ('repair-wheel-command = "auditwheel repair --exclude libomp.so.5 -w {dest_dir} {wheel}"', "wheel.exclude",

@@ -249,6 +249,22 @@ def test_a_variable_of_the_project_for_architectures_is_asked_for(tmp_path: Path
     assert found.notes["own-archs"] == {"name": variable}
 
 
+def test_one_for_hip_is_not(tmp_path: Path) -> None:
+    """As in mamba-ssm's setup.py."""
+    flags = "nvcc = [f\"--offload-arch={os.getenv('HIP_ARCHITECTURES', 'native')}\"]"
+    script = f"{PLAIN}import os\n{flags}\nExtension('demo._c', ['k.cu'])"
+    assert "own-archs" not in drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).notes
+
+
+@pytest.mark.parametrize(
+    ("file", "package"),
+    [("python/other/torch/__init__.py", "other.torch"), ("src/python/pkg/__init__.py", "pkg")],
+)
+def test_the_import_package_has_its_namespaces(tmp_path: Path, file: str, package: str) -> None:
+    """python/sphericart/torch of sphericart-torch."""
+    assert drafted(tmp_path, {"setup.py": PLAIN, file: ""}).keys["package.import"] == package
+
+
 @pytest.mark.parametrize(
     "flags",
     [

@@ -31,6 +31,14 @@ def parts(binary: ElfObject, *, always: bool) -> list[str]:
     return [part for part, wanted in _parts(binary.name, binary.mentions) if wanted == always]
 
 
+def of_own_package(binary: ElfObject) -> list[str]:
+    """Return the libraries of its own package that an object opens by names without a version, which it adds."""
+    own = sonames.plain_name(binary.name)
+    packages = {library.package for library in package_tables.candidates(own)}
+    named = (f"{each}.{sonames.major(own)}" for each in binary.mentions if each.endswith(".so"))
+    return sorted(_of(packages, named) - {own})
+
+
 def _parts(name: str, mentions: frozenset[str]) -> list[tuple[str, bool]]:
     """Return the parts of an opener: those that its own constants name in full, else those of the table.
 

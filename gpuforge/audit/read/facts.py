@@ -145,11 +145,10 @@ def _is_judged(wheel: OpenWheel, file: str) -> bool:
 def _claims(wheel: OpenWheel, info: DistInfo) -> filename.Claims:
     """Return the project, the version and the tags of an input, by its name if that has them."""
     if wheel.source.form in ARCHIVES:
-        claims = wheel.source.claims
         variant = f"{info.folder}.dist-info/variant.json"
-        if claims.tags or all(member.name != variant for member in wheel.archive.members):
-            return claims
-        return filename.of_variant(wheel.source.file_name)
+        if all(member.name != variant for member in wheel.archive.members):
+            return wheel.source.claims
+        return filename.claims(filename.plain_name(wheel.source.file_name))
     tags = (tag for tag in info.tags if isinstance(tag, Tag))
     return filename.Claims(info.project, info.version, tuple(tags))
 

@@ -179,10 +179,15 @@ def _size(binary: ElfObject) -> int:
 
 
 def _is_patched(binary: ElfObject) -> bool:
-    """Return whether a tool such as patchelf has moved loaded sections behind those that are only for debuggers.
+    """Return whether a tool such as patchelf has moved loaded sections.
 
-    strip then moves them back, and segments without sections, which old releases of patchelf leave, break.
+    In libraries they are behind those that are only for debuggers; in programs, .dynstr follows .dynamic, which linkers
+    write behind all that is only read. strip moves them back, and segments without sections, which old releases of
+    patchelf leave, break.
     """
+    places = {s.name: s.offset for s in binary.sections}
+    if ".dynamic" in places and places.get(".dynstr", 0) > places[".dynamic"]:
+        return True
     loaded = [s.offset for s in binary.sections if s.size and s.flags & _ALLOC]
     others = [s.offset for s in binary.sections if s.size and s.name and not s.flags & _ALLOC]
     return bool(loaded and others) and max(loaded) > min(others)

@@ -261,6 +261,21 @@ def parts_missing(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 yield _unreachable(graph, found, lost)
             elif not is_nvidia_wheel(wheel) and all(_is_missing(graph, wheel, e) for e in edges):
                 yield _parts_missing(found, names, edges, always=always)
+        if is_nvidia_wheel(wheel) and (absent := set(opened.of_own_package(found)) - _names(wheel)):
+            yield parts_missing.finding(
+                wheel.name,
+                Subject(file=found.file, detail="opens", kind="missing", names=tuple(sorted(absent))),
+                cause=("absent",),
+                what="NVIDIA libraries open parts by name that this release of their package does not have.",
+                why="They do without, unless the linker finds another release: then they load its part, and cuDNN "
+                "fails with CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH.",
+                fix="Take a release of the package that has the parts, or remove the other release from "
+                "LD_LIBRARY_PATH and from the system's folders.",
+            )
+
+
+def _names(wheel: WheelFacts) -> set[str]:
+    return {name for o in wheel.linked for name in (o.soname, o.name)}
 
 
 def _is_loaded_by_another(graph: LinkGraph, edge: Edge) -> bool:

@@ -11,7 +11,7 @@ from packaging.tags import Tag
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
-from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph, closure
 from gpuforge.audit.model import AS_BUILT, PACKAGES, WheelFacts
 from gpuforge.audit.policy import required_versions
 from gpuforge.audit.rules import commands
@@ -63,6 +63,7 @@ def platform_tag(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     for machine, (promised, tag) in strictest.items():
         yield from _floor(graph, wheel, promised, tag, machine)
         yield from _forbidden(graph, wheel, promised, tag)
+        yield from _in_librt(graph, wheel, promised, tag)
     if strictest:
         yield from _private(wheel)
     yield from _relocations(wheel)
@@ -140,6 +141,36 @@ def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag
             fix=f"Link {library.partition('.so')[0]} statically, or tag the wheel for a policy that has them: "
             "auditwheel show FILE",
         )
+
+
+def _in_librt(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag: str) -> Iterator[Finding]:
+    """Find functions that libc has had since glibc 2.34, in objects that load no librt.so.1 on older systems.
+
+    An object that requires GLIBC_2.34 is reported for that, and an unknown library may load librt.
+    """
+    machine = policy.of_tag(tag)[1]
+    for found in wheel.linked if promised.glibc < _MERGED else ():
+        names = found.undefined("librt")
+        if not names or (found.processor or machine) != machine or promised.missing(found, machine):
+            continue
+        loaded = (each.object for each in closure(graph, wheel, found.file, found.needed))
+        edges = [edge for each in (found, *loaded) for edge in graph.from_object(each)]
+        known = all(e.provider.object or e.provider.source == "system" for e in edges)
+        if known and not any(edge.needed == "librt.so.1" for edge in edges):
+            yield platform_tag.finding(
+                wheel.name,
+                Subject(file=found.file, detail="calls", kind="calls", names=tuple(sorted(names))),
+                severity="warning",
+                cause=("librt", tag),
+                what=f"The wheel is tagged {tag}, and objects call functions of librt.so.1, which they do not NEED.",
+                why="Before glibc 2.34 libc does not have them: the import, or the first call, fails with “undefined "
+                "symbol”, unless something else has loaded librt.so.1 before.",
+                fix="Link with -lrt, or tag the wheel manylinux_2_34.",
+                commands=(f"patchelf --add-needed librt.so.1 {shlex.quote(found.file)}",),
+            )
+
+
+_MERGED = (2, 34)  # the glibc whose libc has the functions of librt
 
 
 def _private(wheel: WheelFacts) -> Iterator[Finding]:
@@ -236,7 +267,7 @@ def _machine(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterato
 _ALL_FOREIGN = Text(
     "The wheel is tagged for {tags}, and all objects are for another machine.",
     "pip installs the wheel on machines where none of its objects load.",
-    "Tag the wheel for the machine that it was built for, as auditwheel repair does.",
+    "Compile the objects for {tags}, or tag the wheel for the machine that they are for, as auditwheel repair does.",
     "error",
 )
 _SOME_FOREIGN = Text(

@@ -19,7 +19,7 @@ from gpuforge.wheel import metadata, record
 from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.checks import Refusal
 from gpuforge.wheel.dist_info import DistInfo
-from gpuforge.wheel.filename import WheelName
+from gpuforge.wheel.filename import WheelName, plain_name
 
 _SCHEMES = {"purelib", "platlib", "headers", "scripts", "data"}
 _VERSION = re.compile(r"[01]\.\d+")
@@ -29,6 +29,9 @@ _LARGEST = 1 << 20  # bytes of a file that is read
 def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]:
     """Yield the promises that the wheel of this name does not keep; raises TooLargeError."""
     members = {member.name: member for member in archive.members}
+    if f"{info.folder}.dist-info/variant.json" in members:
+        yield Refusal("variant", facts={"label": file_name.removesuffix(".whl").rpartition("-")[2]})
+        file_name = plain_name(file_name)
     yield from _names(info, file_name)
     if (declared := members.get(f"{info.folder}.dist-info/WHEEL")) and declared.size <= _LARGEST:
         version = metadata.field(_read(archive, declared), "Wheel-Version")

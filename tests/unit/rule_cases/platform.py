@@ -112,6 +112,11 @@ CASES = {
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.2.5", "GLIBC_ABI_DT_RELR"]}, dynamic=[(36, 0x100)])},
         name="demo-1.0-cp311-cp311-manylinux_2_36_x86_64.whl",
     ),
+    "functions of librt, without it": Case(
+        "GF501", {"demo/ext.so": elf(undefined=["shm_open", "mq_open"])},
+        {"demo/ext.so": elf(needed=["libdep.so.1"], undefined=["shm_open"], runpath="$ORIGIN"),
+         "demo/libdep.so.1": elf(soname="libdep.so.1", needed=["librt.so.1"])},
+    ),
     "no stack segment": Case(
         "GF503", {"demo/ext.so": elf().replace(b"\x51\xe5\x74\x64", b"\x80\x15\x04\x65")}, {"demo/ext.so": elf()},
     ),
@@ -146,6 +151,10 @@ CASES = {
     "debug information before what patchelf has moved": Case(
         "GF508", {"demo/ext.so": elf(sections={".debug_info": NOISE, ".rodata": b"moved"})},
         {"demo/ext.so": elf(sections={".text": NOISE})},
+    ),
+    "debug information of a program that an old patchelf has changed": Case(
+        "GF508", {"demo/tool": elf(sections={".dynamic": b"moved", ".dynstr": b"moved", ".debug_info": NOISE})},
+        {"demo/tool": elf(sections={".text": NOISE})},
     ),
     "sources that include by absolute path": Case(
         "GF603", {

@@ -295,6 +295,15 @@ CASES = {
         },
         {"demo.libs/libcudnn_ops.so.9": elf(soname="libcudnn_ops.so.9")},
     ),
+    "cuDNN that opens a part of later releases": Case(
+        "GF213", {
+            "nvidia/cudnn/lib/libcudnn_graph.so.9": lib(
+                "libcudnn_graph.so.9", sections={".rodata": b"libcudnn_engines_tensor_ir.so\0"}
+            ),
+        },
+        {"nvidia/cudnn/lib/libcudnn_engines_tensor_ir.so.9": lib("libcudnn_engines_tensor_ir.so.9")},
+        name="nvidia_cudnn_cu13-9.20.0.48-py3-none-manylinux_2_27_x86_64.whl",
+    ),
     "cuDNN without a path to its parts": Case(
         "GF213", {
             "demo.libs/libcudnn.so.9": elf(soname="libcudnn.so.9"),
