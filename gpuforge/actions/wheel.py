@@ -154,8 +154,7 @@ def repaired(
         text = _require(text, {each: pins.get(each) for each in distributions}, spec, provided)
     file.write_bytes(_declare(text, done.carried, spec))
     for module in (each.module for each in done.carried if each.module):
-        reason = import_package.import_first(tree, spec.package, module)
-        print(f"{spec.package} imports {module} first{f': {reason}' if reason else ''}")
+        print(import_package.import_first(tree, spec.package, module))
     naming.write_tags(tree, done.name)
     declared = {each: pins.get(each) for each in distributions}
     declared |= {each.package: each.version or None for each in done.carried}

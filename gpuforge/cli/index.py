@@ -37,7 +37,7 @@ from gpuforge.cli.options import FOLDER, PATH, Call, pass_call
 from gpuforge.cli.terminal import count, result, say
 from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import major_of_local, major_of_suffix
-from gpuforge.diagnostics import Diagnostic
+from gpuforge.diagnostics import Diagnostic, shortened
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.package import variants
 from gpuforge.wheel import filename, metadata, simple_index
@@ -313,14 +313,14 @@ def _merged(
 ) -> list[IndexedFile]:
     """Return the files of the index with the new ones; raises UsageError for all that is wrong."""
     found = {each.name: each for each in before}
+    changed = [each.name for each in new if each.name in found and found[each.name].sha256 != each.sha256]
+    if changed:
+        hint = "a released file never changes: give the new one another version"
+        problems.append(
+            Diagnostic(f"{shortened(changed)}: in the index with another content already", hint=hint)
+        )
     for each in new:
-        old = found.get(each.name)
-        if old and old.sha256 != each.sha256:
-            hint = "a released file never changes: give the new one another version"
-            problems.append(
-                Diagnostic(f"{each.name} differs from the file of that name in the index", hint=hint)
-            )
-        found[each.name] = replace(each, yanked=old.yanked) if old else each
+        found[each.name] = replace(each, yanked=found[each.name].yanked) if each.name in found else each
     for text in yank:
         name, _, reason = text.partition("=")
         if name in found:

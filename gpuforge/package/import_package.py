@@ -110,21 +110,21 @@ def _comments(lines: list[bytes]) -> int:
 
 
 def import_first(tree: Path, name: str, module: str) -> str:
-    """Make the import package `name` import `module` first; return "", or the reason why nothing was changed."""
+    """Make the import package `name` import `module` first, unless it has no `__init__.py`; return what holds now."""
     home = find(tree, name)
     if home is None or not (home / "__init__.py").is_file():
-        return f"the wheel has no {name}/__init__.py"
+        return f"{name} does not import {module} first: the wheel has no {name}/__init__.py"
     init = home / "__init__.py"
     try:
         text = init.read_bytes()
         if imports(text, name, module):
-            return f"{name}/__init__.py imports it before its own modules"
+            return f"{name} imports {module} first already"
         init.write_bytes(
             insert(text, f"import {module} as _{module}  # its libraries are loaded first".encode())
         )
     except (SyntaxError, ValueError) as error:
-        return f"{name}/__init__.py cannot be read: {error}"
-    return ""
+        return f"{name} does not import {module} first: its __init__.py cannot be read: {error}"
+    return f"{name} imports {module} first now"
 
 
 def imports(source: bytes, name: str, module: str) -> bool:

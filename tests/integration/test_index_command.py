@@ -159,7 +159,7 @@ def test_what_would_mislead_is_refused_and_nothing_is_written(
         in told
     )
     assert "ext-2.0+cu130torch2.15" not in told
-    assert f"plain-1.0-{TAGS}.whl differs from the file of that name in the index" in told
+    assert f"plain-1.0-{TAGS}.whl: in the index with another content already" in told
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
 

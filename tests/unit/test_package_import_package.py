@@ -180,19 +180,19 @@ def test_the_statement_stands_behind_the_docstring(tmp_path: Path) -> None:
     init = tmp_path / "demo/__init__.py"
     init.parent.mkdir()
     init.write_text('"""Demo."""\nfrom . import _C\n')
-    assert import_package.import_first(tmp_path, "demo", "torch") == ""
+    assert import_package.import_first(tmp_path, "demo", "torch") == "demo imports torch first now"
     assert init.read_text() == f'"""Demo."""\n{FIRST}from . import _C\n'
-    assert (
-        import_package.import_first(tmp_path, "demo", "torch")
-        == "demo/__init__.py imports it before its own modules"
-    )
+    assert import_package.import_first(tmp_path, "demo", "torch") == "demo imports torch first already"
     assert init.read_text() == f'"""Demo."""\n{FIRST}from . import _C\n'
 
 
 def test_a_package_that_cannot_be_changed_gives_the_reason(tmp_path: Path) -> None:
-    assert import_package.import_first(tmp_path, "demo", "torch") == "the wheel has no demo/__init__.py"
+    not_first = "demo does not import torch first: "
+    assert import_package.import_first(tmp_path, "demo", "torch") == (
+        f"{not_first}the wheel has no demo/__init__.py"
+    )
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo/__init__.py").write_text("def\n")
     assert import_package.import_first(tmp_path, "demo", "torch").startswith(
-        "demo/__init__.py cannot be read: "
+        f"{not_first}its __init__.py cannot be read: "
     )
