@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from audit_samples import elf, wheel
 from gpuforge.cli import main
 
 ROOT = Path(__file__).parents[2]
-VERSION = "2.0.6"
+VERSION, PRE_COMMIT = "2.0.6", "4.7.0"
 SHA512 = "tNx8f48yJNSLXTIygGntu5dSZlIZblDt8sR7pIs7EEmmb2PkEF87d+3UKZV2GUgCuN9Awj7k4ZPrwdAxFWEqgw=="
 LOCK = {
     "name": "workflow",
@@ -236,15 +235,27 @@ def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(
     assert "exists already" in capsys.readouterr().err
 
 
-def test_the_hook_checks_each_changed_manifest(tmp_path: Path) -> None:
-    """With the files' names behind its entry, as pre-commit calls it."""
-    (hook, _) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+@pytest.mark.network
+@pytest.mark.slow
+def test_pre_commit_runs_the_hooks_of_the_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "ci.md").read_text()
+    (config,) = re.findall(r"^```yaml\n(repos:\n.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    git = ["git", "-c", "safe.directory=*", "-C"]
+    head = subprocess.run([*git, ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    config = config.replace("https://git.example.org/gpuforge", str(ROOT))
+    config = config.replace("COMMIT", head.stdout.strip())
+    (tmp_path / ".pre-commit-config.yaml").write_text(config)
     for name, add in (("bad", "nonsense = 1\n"), ("good", "")):
         (tmp_path / name).mkdir()
         text = f'schema = 1\n{add}[package]\nname = "{name}"\nabi = "none"\n[build]\ncuda = false\n'
         (tmp_path / name / "gpuforge.toml").write_text(text)
-    command = [*shlex.split(hook["entry"]), "bad/gpuforge.toml", "good/gpuforge.toml"]
-    env = {**os.environ, "PATH": f"{tool('')}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    wheel(tmp_path, {"demo/__init__.py": b""})
+    for command in (["init", "-q"], ["add", "."]):
+        subprocess.run([*git, tmp_path, *command], check=True)
+    pre_commit = [tool("uvx"), "--quiet", f"pre-commit=={PRE_COMMIT}", "run", "--all-files", "--verbose"]
+    env = {**os.environ, "PRE_COMMIT_HOME": str(tmp_path / "home")}
+    done = subprocess.run(pre_commit, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.count("1 cell;")) == (1, 1), done.stdout + done.stderr
-    assert "bad/gpuforge.toml:2:1: the manifest has no key `nonsense`" in done.stderr
+    assert re.search(r"check gpuforge\.toml\.+Failed", done.stdout)
+    assert "bad/gpuforge.toml:2:1: the manifest has no key `nonsense`" in done.stdout
+    assert re.search(r"audit GPU wheels\.+Passed", done.stdout)
