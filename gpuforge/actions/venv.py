@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from uv import find_uv_bin
 from gpuforge import digest, private_mounts
 from gpuforge.errors import ActionError
 from gpuforge.manifest.braces import fill
+from gpuforge.private_mounts import Overlay
 
 # Environments are moved and their files get other times, so compiled modules must not depend on either. They are
 # checked by content, because a build may patch a module of its environment.
@@ -196,15 +198,21 @@ class HookRunner(Protocol):
         """Run it, raising subprocess.CalledProcessError when it fails."""
 
 
-def runner_of(python: Path, variables: Mapping[str, str] | None = None) -> HookRunner:
-    """Return a runner that puts the programs of `python`'s environment first on PATH, of these or this process's."""
+def runner_of(
+    python: Path, variables: Mapping[str, str] | None = None, overlays: Sequence[Overlay] = ()
+) -> HookRunner:
+    """Return a runner that puts the programs of `python`'s environment first on PATH, of these or this process's.
+
+    What runs sees folders with these overlays.
+    """
+    lay = partial(private_mounts.lay, overlays) if overlays else None
 
     def run(
         cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
     ) -> None:
         environ = {**(os.environ if variables is None else variables), **(extra_environ or {})}
         environ["PATH"] = os.pathsep.join([str(python.parent), environ.get("PATH", os.defpath)])
-        subprocess.run(cmd, cwd=cwd, env=environ, check=True)
+        subprocess.run(cmd, cwd=cwd, env=environ, check=True, preexec_fn=lay)
 
     return run
 

@@ -22,6 +22,7 @@ from gpuforge.execute.store import Store
 from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.package import embed
 from gpuforge.plan.action import Action, ActionInput, FileInput, Handle, Input, Laid, Staged, Workdir, located
+from gpuforge.private_mounts import Overlay, can_lay
 from gpuforge.runtime.layout import HOME
 
 _MINOR = "import sys; print('%d.%d' % sys.version_info[:2] + ('t' if 't' in sys.abiflags else ''))"
@@ -79,7 +80,8 @@ def install(
     name = digest.of_data([str(made.file.path)])[:8]
     work = settings.cache / folders.INPLACE / f"{made.file.manifest.package.name}-{name}" / cell.id
     links = (*host.laid, *host.staged)
-    for each in ("bin", "files-read", "cuda", "nvcc", "overlay", "out", *links):
+    changes = {name: f"{name}.changes" for name in host.laid}
+    for each in ("bin", "files-read", "cuda", "nvcc", "overlay", "out", *links, *changes.values()):
         tree.remove(work / each)
     at = Workdir(work, work / "out")
     at.output("wheel").mkdir(parents=True)
@@ -96,7 +98,13 @@ def install(
     env = fill(host, RunPaths(work, at.outputs, inputs))[1]
     step.make_ready(at, in_place=True)
     with compiler_cache.serving(compiler_cache.take_settings(dict(settings.variables)), work) as wrapped:
-        build(step, at, venv.runner_of(step.env / "bin" / "python", env | wrapped), "editable")
+        shared = {name: inputs[name].resolve() for name in changes}  # which the build must not change
+        overlays = [
+            Overlay(str(folder), str(work / changes[name]), str(folder))
+            for name, folder in shared.items()
+            if can_lay(folder, work)
+        ]
+        build(step, at, venv.runner_of(step.env / "bin" / "python", env | wrapped, overlays), "editable")
     venv.install(python, at.output("wheel"))
     packed = [_path_of(each, store, steps) for each in _kernels(made.plan)]
     _lay_kernels(packed, made.file.manifest.package.import_, python, work)

@@ -71,7 +71,7 @@ def test_a_changed_line_of_python_needs_no_build(
 
 
 def test_a_library_that_the_build_made_is_found(tmp_path: Path, python: Path, cache: Path) -> None:
-    made = "mkdir out && gcc -shared -fPIC -o out/libfoo.so foo.c"
+    made = "mkdir out && gcc -shared -fPIC -o out/libfoo.so foo.c && touch {env}/planted"
     keys = f"\n[build]\ncuda = false\nbefore = [['sh', '-c', '{made}']]\n"
     files = SOURCES | SETUPTOOLS
     files |= {
@@ -87,6 +87,7 @@ def test_a_library_that_the_build_made_is_found(tmp_path: Path, python: Path, ca
         file.write_text(text)
     in_place(tmp_path / "project", python, cache)
     assert printed(python, "import small._c; print(small.WORD)") == "one"
+    assert [path.parents[1].name for path in cache.rglob("planted")] == ["env.changes"]
 
 
 def test_cudas_libraries_and_kernels_are_found(tmp_path: Path, python: Path, cache: Path) -> None:
