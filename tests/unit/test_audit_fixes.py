@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import struct
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -314,6 +316,13 @@ FAULTS |= {
             ),
         },
     ),
+    "NumPy 2, for modules of NumPy 1": Fault(
+        "GF219",
+        lambda f: _module(
+            f, source=f'{MODULE}const char *text = "module compiled against ABI version 0x%x";'
+        ),
+        ["numpy>=1.20"],
+    ),
     "a framework that nothing requires": Fault(
         "GF217",
         lambda f: {
@@ -369,6 +378,24 @@ def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) 
     assert all(f.commands for f in found)
     after = audit([followed(before, found[0], tmp_path / "work")])
     assert {f.code for f in after.findings} == fault.leaves
+
+
+def test_every_finding_that_prints_commands_is_followed() -> None:
+    folder = Path(__file__).parents[1] / "golden" / "findings"
+    printed = {file.stem for file in folder.iterdir() if re.search(r"(?m)^fix: .*\n  ", file.read_text())}
+    assert printed == {fault.code for fault in FAULTS.values()}
+
+
+def test_record_is_written_again_by_unzip_and_wheel_pack(tmp_path: Path) -> None:
+    """GF703, where `wheel unpack` refuses the wheel."""
+    before = wheel(tmp_path, {"demo/__init__.py": b""}, name="demo-1.0-py3-none-any.whl")
+    with zipfile.ZipFile(before, "a") as archive:
+        archive.writestr("demo/more.py", "")
+        archive.extractall(tmp_path / "unpacked")
+    (found,) = audit([before]).findings
+    assert (found.code, "unzip" in found.fix, "wheel pack" in found.fix) == ("GF703", True, True)
+    run([sys.executable, "-m", "wheel", "pack", str(tmp_path / "unpacked")], tmp_path)
+    assert audit([before]).findings == ()
 
 
 PACKED_AGAIN = {
