@@ -101,8 +101,7 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
         problems |= dict.fromkeys(_versions(graph, load_set))
         if is_imported(wheel, [load_set.root]):
             missing, unknown = _missing(graph, load_set)
-            early = _imported_early(graph, wheel, load_set)
-            problems |= dict.fromkeys((*_of_root(wheel, load_set.root), *early, *missing))
+            problems |= dict.fromkeys((*_of_root(wheel, load_set.root), *missing))
             imported |= {} if load_set.root.is_program else {o.file: o for o in load_set.objects}
             others |= unknown
         else:
@@ -144,14 +143,6 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
         for kind, hashes in root.bindings.kinds.items():
             if kind and number in _exports(hashes):
                 yield f"PyInit_{module} is a {kind} of {root.name}"
-
-
-def _imported_early(graph: LinkGraph, wheel: WheelFacts, load_set: LoadSet) -> Iterator[str]:
-    """Yield the packages whose import has to load libraries of a module, and comes after the module's own."""
-    if load_set.root.file in wheel.imported_first:
-        own = (found for found in load_set.objects if found.wheel == wheel.name)
-        packages = {e.route.package for found in own for e in graph.from_object(found) if e.route} - {""}
-        yield from (f"{load_set.root.name} is imported before {package}" for package in sorted(packages))
 
 
 def _is_looked_for(wheel: WheelFacts, module: ElfObject) -> bool:

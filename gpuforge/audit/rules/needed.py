@@ -277,6 +277,8 @@ def provider_unreachable(graph: LinkGraph) -> Iterator[Finding]:
             yield _not_loaded(graph, edge, edge.obstacle)
         elif edge.sometimes:
             yield _from_some(graph, edge)
+        elif edge.route and edge.route.package and _is_early(graph, edge):
+            yield _too_early(edge, edge.route.package)
 
 
 _FIX = (
@@ -330,6 +332,24 @@ def _from_some(graph: LinkGraph, edge: Edge) -> Finding:
         why=f"{edge.unfound_from} loads only if another import has loaded the libraries before.",
         fix=_FIX,
         commands=commands.search_path(graph, edge.loader),
+    )
+
+
+def _is_early(graph: LinkGraph, edge: Edge) -> bool:
+    """Return whether the package imports a module that loads an object before any package of others."""
+    first = graph.wheel(edge.loader.wheel).imported_first
+    return any(root.file in first for root in graph.roots(edge.loader))
+
+
+def _too_early(edge: Edge, package: str) -> Finding:
+    return provider_unreachable.finding(
+        edge.loader.wheel,
+        _subject(edge, package),
+        severity="warning",
+        cause=("early", package),
+        what=f"Modules are imported before {package}, whose import loads libraries that they need.",
+        why=f"The import fails, unless users import {package} first.",
+        fix=f"Import {package} before these modules, or give the objects a search path to the libraries.",
     )
 
 

@@ -37,6 +37,14 @@ NEW_NUMPY = b"numpy._core._multiarray_umath\0" + OLD_NUMPY
 SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 
 CASES = {
+    "a module is imported before torch, whose import loads what it needs": Case(
+        "GF202", {
+            "demo/__init__.py": b"import os\nfrom . import ext\nimport torch\n",
+            "demo/ext.so": elf(needed=["libc10.so"], strings=["PyInit_ext"]),
+        },
+        {"demo/__init__.py": b"import os\nimport torch\nfrom . import ext\n"},
+        requires=["torch==2.9.1"],
+    ),
     "torch is imported and not required": Case(
         "GF217",
         {"demo/__init__.py": b"from . import ops\n", "demo/ops.py": b"import torch.nn\n", "demo/ext.so": elf()},
