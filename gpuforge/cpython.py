@@ -11,6 +11,9 @@ _TAG = re.compile(r"cp(3)([0-9]{1,2})m?(t?)")
 STABLE_ABIS = frozenset({"abi3", "abi3t"})
 """The ABI tags of the stable ABI: with the GIL (PEP 384), and without (PEP 803)."""
 
+STABLE_MODULE = re.compile(r"\.abi3(?P<threads>t?)(?P<platform>-[\w-]+)?\.so$")
+"""What the name of a module for the stable ABI ends with; with a platform from CPython 3.15 on."""
+
 
 class CPython(NamedTuple):
     """A minor version of CPython; its order is that of its numbers."""

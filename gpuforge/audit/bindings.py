@@ -59,13 +59,17 @@ _HWCAPS = re.compile(
 )
 
 
-_MODULE = re.compile(r"\.(?:cpython-3\d+[mt]?(?:-[\w-]+)?|abi3|pypy3\d+-pp\d+-[\w-]+)\.so$")
+_MODULE = re.compile(r"\.(?:cpython-3\d+[mt]?(?:-[\w-]+)?|abi3t?(?:-[\w-]+)?|pypy3\d+-pp\d+-[\w-]+)\.so$")
 _OF_PROCESSOR = re.compile(r"-(x86_64|aarch64)-linux-")  # in the names of modules
 # behind a module's name, by the beginning of the tags: EXTENSION_SUFFIXES of CPython and PyPy
+_OF_CPYTHON = r"cpython-3\d+[mt]?(?:-\w+-linux-(?:gnu|musl)\w*)?\."
 _SUFFIXES = {
-    "cp": re.compile(r"(?:cpython-3\d+[mt]?(?:-\w+-linux-(?:gnu|musl)\w*)?\.|abi3t?\.)?so"),
+    "cp": re.compile(rf"(?:{_OF_CPYTHON}|abi3\.)?so"),
+    "cp315": re.compile(rf"(?:{_OF_CPYTHON}|abi3t?(?:-\w+-linux-(?:gnu|musl)\w*)?\.)?so"),  # and newer
     "pp": re.compile(r"(?:pypy3\d+-pp\d+-[\w-]+\.)?so"),
 }
+# the first that calls PyModExport_NAME before PyInit_NAME (PEP 793), and looks for NAME.abi3-x86_64-linux-gnu.so
+_SLOTS = CPython(3, 15)
 # of the oldest systems with Python wheels; glibc before 2.36 ignores objects that demand a newer kernel
 _KERNEL = (3, 10)
 
@@ -137,19 +141,22 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
     module = root.name.partition(".")[0]
     has_symbols = root.bindings and any(tag == DT_SYMTAB for tag, _ in root.dynamic)
     if has_symbols and root.bindings and module != "__init__" and module.isascii():
-        number = export_hash(gnu_hash(f"PyInit_{module}"), followed=root.bindings.all_followed)
-        if number not in _exports(root.bindings.exports):
-            yield f"{root.name} does not define PyInit_{module}"
+        hooks = [f"PyInit_{module}", f"PyModExport_{module}"][: 1 + (_oldest(wheel) >= _SLOTS)]
+        exports = _exports(root.bindings.exports)
+        numbers = {export_hash(gnu_hash(hook), followed=root.bindings.all_followed): hook for hook in hooks}
+        if numbers.keys().isdisjoint(exports):
+            yield f"{root.name} does not define {' or '.join(hooks)}"
         for kind, hashes in root.bindings.kinds.items():
-            if kind and number in _exports(hashes):
-                yield f"PyInit_{module} is a {kind} of {root.name}"
+            for number in (numbers.keys() & _exports(hashes)) if kind else ():
+                yield f"{numbers[number]} is a {kind} of {root.name}"
 
 
 def _is_looked_for(wheel: WheelFacts, module: ElfObject) -> bool:
     """Return whether each Python of the tags looks for a module under its name, or under another that is there."""
     start = f"{module.file[: -len(module.name)]}{module.name.partition('.')[0]}."
     suffixes = [file.removeprefix(start) for file in wheel.members if file.startswith(start)]
-    pythons = {"pp" if tag.interpreter.startswith("pp") else "cp" for tag in wheel.file_tags}
+    new = "cp315" if _oldest(wheel) >= _SLOTS else "cp"
+    pythons = {"pp" if tag.interpreter.startswith("pp") else new for tag in wheel.file_tags}
     glibc = any("linux_" in platform and "musl" not in platform for platform in wheel.platforms)
     fitting = [suffix for suffix in suffixes if not (glibc and suffix.endswith("-musl.so"))]
     return all(any(map(_SUFFIXES[python].fullmatch, fitting)) for python in pythons)
@@ -313,13 +320,18 @@ def _python(binary: ElfObject) -> list[str]:
 
 def _newer_functions(wheel: WheelFacts) -> Iterator[str]:
     """Yield the functions of CPython that are newer than the oldest Python of the tags; "py3" means any."""
-    pythons = [python for tag in wheel.file_tags if (python := CPython.of_tag(tag.interpreter))]
-    oldest = min(pythons, default=CPython(3, 0))
+    oldest = _oldest(wheel)
     for found in wheel.linked:
         later = sorted(n for n in _python(found) if (added := _added().get(n)) and added > oldest)
         if later:
-            lacking = f"CPython {oldest} does not have" if pythons else "not every CPython has"
+            lacking = f"CPython {oldest} does not have" if oldest.minor else "not every CPython has"
             yield f"{found.name} needs functions that {lacking}: {_short(later)}"
+
+
+def _oldest(wheel: WheelFacts) -> CPython:
+    """Return the oldest CPython of the tags; 3.0 if they name none."""
+    pythons = (CPython.of_tag(tag.interpreter) for tag in wheel.file_tags)
+    return min((python for python in pythons if python), default=CPython(3, 0))
 
 
 @cache

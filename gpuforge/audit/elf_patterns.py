@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from gpuforge.audit import policy
 from gpuforge.binary.elf.symbols import Patterns, SymbolGroup, TextMarker
-from gpuforge.cpython import STABLE_ABIS
+from gpuforge.cpython import STABLE_ABIS, STABLE_MODULE
 from gpuforge.cuda import stack
 from gpuforge.datafile import load
 from gpuforge.wheel.filename import Claims
@@ -90,7 +90,7 @@ def _of_platforms() -> Iterator[SymbolGroup]:
 
 
 def _is_stable_abi(claims: Claims, file: str) -> bool:
-    return file.endswith((".abi3.so", ".abi3t.so")) or (
+    return STABLE_MODULE.search(file) is not None or (
         file.endswith(".so") and any(tag.abi in STABLE_ABIS for tag in claims.tags)
     )
 

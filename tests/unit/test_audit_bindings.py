@@ -152,6 +152,18 @@ def test_what_a_symbol_is(
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(("tag", "reason"), [
+    ("cp314-cp314", "{} does not define PyInit_ext"), ("cp315-cp315t", ""), ("cp315-abi3.abi3t", ""),
+    ("cp314.cp315-none", "{} does not define PyInit_ext"),
+])  # fmt: skip
+def test_what_newer_pythons_look_for_in_a_module(tmp_path: Path, tag: str, reason: str) -> None:
+    module = compiled(tmp_path, "ext.so", INIT.replace("PyInit_", "PyModExport_")).read_bytes()
+    path = wheel(tmp_path, {"demo/ext.so": module}, name=f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl")
+    assert withheld(path) == reason.format("ext.so")
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize(("source", "script", "reason"), [
     ("int PyInit_ext = 1;\n", "", "PyInit_ext is a variable of {}"),
     ("__thread int PyInit_ext = 1;\n", "", "PyInit_ext is a thread-local variable of {}"),
@@ -260,6 +272,12 @@ def test_symbols_that_the_dynamic_linker_passes_over(
         (["ext.linux.so"], "cp311-cp311", True),
         (["ext.so"], "cp311-cp311", False),
         (["ext.abi3.so"], "cp311-abi3", False),
+        (["ext.abi3-x86_64-linux-gnu.so"], "cp314-abi3", True),
+        (["ext.abi3-x86_64-linux-gnu.so"], "cp315-abi3", False),
+        (["ext.abi3t.so"], "cp314-abi3", True),
+        (["ext.abi3t.so"], "cp315-abi3.abi3t", False),
+        (["ext.abi3t-x86_64-linux-gnu.so"], "cp315-abi3t", False),
+        (["ext.abi3t-x86_64-linux-musl.so"], "cp315-abi3t", True),
     ],
 )
 def test_a_module_that_python_does_not_look_for(

@@ -18,7 +18,7 @@ from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cpython import STABLE_ABIS, CPython
+from gpuforge.cpython import STABLE_ABIS, STABLE_MODULE, CPython
 from gpuforge.cuda import sonames
 from gpuforge.wheel.filename import LinuxTag
 
@@ -409,7 +409,7 @@ def _by_promise(tag: Tag | str) -> object:
     return tag.interpreter, tag.abi, linux if linux and linux.libc else tag.platform
 
 
-_MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
+_MODULE = r"(?P<name>.+)\.(?:cpython-(?P<version>\d+t?)-[\w-]+\.so|cp(?P<windows>\d+t?)-win\w+\.pyd)"
 _HELPER = r"\.abi3t?\.so(\.|$)"
 
 
@@ -418,7 +418,7 @@ _HELPER = r"\.abi3t?\.so(\.|$)"
     "error",
     "a Python module does not fit all Pythons that the tags promise",
     fix="Build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), and name it "
-    "NAME.abi3.so; or tag the wheel for the one version.",
+    "NAME.abi3.so (NAME.pyd on Windows); or tag the wheel for the one version.",
     applies_to=PACKAGES,
     contradicts="providers",
 )
@@ -446,28 +446,28 @@ def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) 
     files_of: dict[str, str] = {}
     for member in wheel.members:
         if (
-            ".cpython-" in member
+            (".cpython-" in member or member.endswith(".pyd"))
             and (match := re.fullmatch(_MODULE, member))
-            and (python := CPython.of_tag(f"cp{match['version']}"))
+            and (python := CPython.of_tag(f"cp{match['version'] or match['windows']}"))
         ):
             named.setdefault(match["name"], set()).add(python)
             files_of[match["name"]] = member
-    objects = {o.file: o for o in wheel.objects}
+    modules = {o.file: o.undefined("python") for o in wheel.objects if o.is_python_module}
+    modules |= {f.file: frozenset() for f in wheel.pe}
     for name, found in named.items():
-        module = objects.get(files_of[name])
+        file = files_of[name]
         if (
-            module is None
-            or not module.is_python_module
+            file not in modules
             or len(found) > 1
             or (not promises_many and (not versions or found & versions))
         ):
             continue
         (version,) = found
-        bad = sorted(module.undefined("python") - _stable().keys())
+        bad = sorted(modules[file] - _stable().keys()) if modules[file] else []
         alone = f"for CPython {version} alone"
         yield _finding(
             wheel,
-            Subject(file=module.file, item=alone, detail="uses" if bad else "", names=tuple(bad)),
+            Subject(file=file, item=alone, detail="uses" if bad else "", names=tuple(bad)),
             "error" if bad or not promises_many else "warning",
             (),
             "Modules are named for one Python version, and the tags promise more versions.",
@@ -480,8 +480,9 @@ def _free_threaded(wheel: WheelFacts) -> Iterator[Finding]:
     abis = {tag.abi for tag in wheel.file_tags}
     promised = sorted(abi for abi in abis if abi == "abi3t" or ((one := CPython.of_tag(abi)) and one.threads))
     for module in wheel.linked if promised else ():
-        name = module.file.removesuffix(".abi3.so")
-        own = any(file.startswith((f"{name}.cpython-3", f"{name}.abi3t.so")) for file in wheel.members)
+        stable = STABLE_MODULE.search(module.file)
+        name = module.file[: stable.start()] if stable and not stable["threads"] else module.file
+        own = any(file.startswith((f"{name}.cpython-3", f"{name}.abi3t")) for file in wheel.members)
         if name != module.file and module.is_python_module and not own:
             yield _finding(
                 wheel,
@@ -501,7 +502,7 @@ def _by_symbols(
 
     A library that is for the stable ABI itself may define them: libshiboken6.abi3.so does for PySide6.
     """
-    if not binary.name.endswith((".abi3.so", ".abi3t.so")) and (
+    if not STABLE_MODULE.search(binary.name) and (
         re.fullmatch(_MODULE, binary.name) or not binary.is_python_module
     ):
         return

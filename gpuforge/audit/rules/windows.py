@@ -212,24 +212,35 @@ def dll_machine(_: LinkGraph, wheel: WheelFacts) -> Iterator[Subject]:
     applies_to=PACKAGES,
 )
 def python_dll(_: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
-    """Compare python3NN.dll with the tags; a module of the stable ABI imports python3.dll (PEP 384)."""
-    pythons = {CPython.of_tag(t.abi) or CPython.of_tag(t.interpreter) for t in wheel.file_tags} - {None}
+    """Compare python3NN.dll with the tags; a module of the stable ABI imports python3.dll (PEP 384).
+
+    From 3.15 on it may import python3t.dll instead, which all Pythons then have (PEP 803).
+    """
+    named = (CPython.of_tag(t.abi) or CPython.of_tag(t.interpreter) for t in wheel.file_tags)
+    pythons = {python for python in named if python}
     stable = any(t.abi in STABLE_ABIS for t in wheel.file_tags)
     if not pythons or len(pythons) > 1:
         return
+    free = any(t.abi == "abi3t" or ((one := CPython.of_tag(t.abi)) and one.threads) for t in wheel.file_tags)
     for file in wheel.pe:
         for name in file.imports:
-            match = re.fullmatch(r"python(3)(\d+)(t?)\.dll", name)
+            match = re.fullmatch(r"python3(\d*)(t?)\.dll", name)
             if not (match and file.is_module):
                 continue
-            python = CPython(int(match[1]), int(match[2]), match[3])
-            if stable or python not in pythons:
+            if match[1]:
+                fits = not stable and CPython(3, int(match[1]), match[2]) in pythons
+            else:
+                fits = min(pythons) >= _BOTH if match[2] else not free
+            if not fits:
                 yield python_dll.finding(
                     wheel.name,
                     Subject(library=name, needed_by=(file.file,)),
-                    text=_STABLE if stable else _OTHER,
+                    text=_STABLE if stable and match[1] else _OTHER,
                     files=(file.file,),
                 )
+
+
+_BOTH = CPython(3, 15)
 
 
 _STABLE = Text(

@@ -107,6 +107,17 @@ CASES = {
         {"demo/ext.abi3.so": module("PyLong_Type")}, {"demo/ext.abi3t.so": module("PyLong_Type")},
         name="demo-1.0-cp315-abi3.abi3t-manylinux_2_17_x86_64.whl",
     ),
+    "the same, where names have the platform": Case(
+        "GF504",
+        {"demo/ext.abi3-x86_64-linux-gnu.so": module("PyLong_Type")},
+        {"demo/ext.abi3t-x86_64-linux-gnu.so": module("PyLong_Type"), "demo/ext.abi3-x86_64-linux-gnu.so": None},
+        name="demo-1.0-cp315-abi3.abi3t-manylinux_2_17_x86_64.whl",
+    ),
+    "a module that only says how to make it": Case(
+        "GF504", {"demo/ext.so": elf(strings=["PyModExport_ext"], undefined=["_PyObject_MakeTpCall"])},
+        {"demo/ext.so": elf(strings=["PyModExport_ext"], undefined=["PyLong_Type"])},
+        name="demo-1.0-cp315-abi3.abi3t-manylinux_2_17_x86_64.whl",
+    ),
     "packed relocations without their version": Case(
         "GF501", {"demo/ext.so": elf(versions=GLIBC, dynamic=[(36, 0x100)])},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.2.5", "GLIBC_ABI_DT_RELR"]}, dynamic=[(36, 0x100)])},

@@ -32,7 +32,7 @@ CUDNN_PARTS = [f"libcudnn_{part}.so.9" for part in ("adv", "cnn", "graph", "ops"
 OLD_NUMPY = (
     b"numpy.core._multiarray_umath\0module compiled against ABI version 0x%x but this version of numpy\0"
 )
-NEW_NUMPY = b"numpy._core._multiarray_umath\0" + OLD_NUMPY
+NEW_NUMPY = b"numpy.corenumpy._core\0" + OLD_NUMPY  # as Rust's crate has them
 
 SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 

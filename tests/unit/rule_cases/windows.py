@@ -7,6 +7,7 @@ from pe_samples import dll
 
 NAME = "demo-1.0-cp312-cp312-win_amd64.whl"
 ABI3 = "demo-1.0-cp312-abi3-win_amd64.whl"
+BOTH = "demo-1.0-cp315-abi3.abi3t-win_amd64.whl"
 MODULE = "demo/_ext.cp312-win_amd64.pyd"
 USUAL = (
     "python312.dll",
@@ -55,6 +56,16 @@ CASES = {
     ),
     "the DLL of one Python in a wheel for many": Case(
         "GF513", {"demo/_ext.pyd": dll("python312.dll")}, {"demo/_ext.pyd": dll("python3.dll")}, name=ABI3,
+    ),
+    "the DLL with the GIL in a wheel for all": Case(
+        "GF513", {"demo/_ext.pyd": dll("python3.dll")}, {"demo/_ext.pyd": dll("python3t.dll")}, name=BOTH,
+    ),
+    "the DLL of Python 3.15 in a wheel for 3.12": Case(
+        "GF513", {"demo/_ext.pyd": dll("python3t.dll")}, {"demo/_ext.pyd": dll("python3.dll")}, name=ABI3,
+    ),
+    "a module that is named for one Python": Case(
+        "GF504", {"demo/_ext.cp315t-win_amd64.pyd": dll("python3t.dll")},
+        {"demo/_ext.cp315t-win_amd64.pyd": None, "demo/_ext.pyd": dll("python3t.dll")}, name=BOTH,
     ),
     "the DLL of another Python": Case(
         "GF513", {MODULE: dll("python311.dll")}, {MODULE: dll("python312.dll")}, name=NAME,
