@@ -159,7 +159,8 @@ def _wrong_type(path: KeyPath, found: object, expected: str, who: str, location:
     name = ".".join(toml_key(part) for part in path if isinstance(part, str))
     header = f"write [[{name}]] instead of [{name}]" if isinstance(found, Mapping) else ""
     if expected == "a table":
-        instead = f" instead of [[{name}]]" if isinstance(found, list) else " and its keys on lines below it"
+        tables = isinstance(found, list) and all(isinstance(item, Mapping) for item in found)
+        instead = f" instead of [[{name}]]" if tables else " and its keys on lines below it"
         header = f"write [{name}]{instead}"
     return Problem(path, message, _example(location) or header)
 

@@ -90,7 +90,7 @@ class _Survey:
         self._others: Mapping[str, Compiler] = {}
         self.untestable: set[str] = set()  # the Pythons that only `[test] image` lacks
         cudas = _names(selection, "cuda")
-        machine = site.image.inventory.machine if site.image else machine_type()
+        machine = _machine(site)
         file = file.on(machine)
         hosts = self._hosts(file, cudas, site, by_hand="cuda" in selection.requested)
         toolkits = self._all("cuda", filter(None, cudas), lambda name: toolkit_of(file, name, machine, site))
@@ -221,6 +221,10 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolk
         ) from error
 
 
+def _machine(site: Site) -> str:
+    return site.image.inventory.machine if site.image else machine_type()
+
+
 def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site) -> Iterable[Diagnostic]:
     """Yield what cannot work in `[cuda.<cuda>]` with this host compiler (None: any), and the nearest that can."""
     if not cuda:
@@ -228,10 +232,13 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
     cuda_version = file.manifest.cuda.versions[cuda]
     archs = [target.arch for target in cuda_version.targets if target.real]
     ptx = Arch.parse(cuda_version.ptx) if cuda_version.ptx else None
+    own = (_machine(site),) if cuda_version.own(_machine(site)) else ()
     for problem in select.unsupported(toolkit=cuda_version.toolkit, host=host, archs=archs, ptx=ptx):
-        keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
+        keys: tuple[str | int, ...] = ("cuda", cuda, *own, problem.subject)
         hint = problem.hint
-        if problem.subject == "host" and host is not None:
+        if problem.subject == "toolkit":
+            keys = ("cuda", cuda, "toolkit")
+        elif problem.subject == "host" and host is not None:
             keys = host_keys(file)
             offers = (site.offered(*each) for each in accepted(file, cuda, host.family).items())
             hint = next((to_install(offer) for offer in offers if offer), hint)

@@ -112,6 +112,18 @@ def test_each_machine_type_has_a_runner_of_its_own_that_needs_no_image_of_anothe
     assert json.loads(capsys.readouterr().out)["cells"] == [arm]
 
 
+def test_what_a_toolkit_cannot_compile_is_shown_where_it_is_written(
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here it is in the table of a machine type."""
+    both = '[wheel]\nmachines = ["x86_64", "aarch64"]\n[cuda.13.aarch64]\narchs = ["90", "50"]\n'
+    folder = recipe(add=both).folder
+    line = (folder / "gpuforge.toml").read_text().splitlines().index('archs = ["90", "50"]') + 1
+    assert run(["matrix", str(folder), "--image", "bookworm"]) == 2
+    message = f"gpuforge.toml:{line}:16: CUDA 13.0 does not compile for sm_50; "
+    assert message in capsys.readouterr().err
+
+
 def test_github_reads_one_line_of_json(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", str(recipe().folder), "--format", "github", "--image", "bookworm"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
