@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from interpreter_samples import free_threaded
 
-from gpuforge.errors import MissingError
 from gpuforge.toolchains import cpython
 
 MODULE = """
@@ -35,12 +35,7 @@ packages = ["free"]
 @pytest.fixture(scope="module")
 def free() -> cpython.Interpreter:
     """A free-threaded CPython of this machine."""
-    for minor in ("3.13t", "3.14t", "3.15t"):
-        try:
-            return cpython.find(minor)
-        except MissingError:
-            continue
-    pytest.skip("no free-threaded CPython on this machine (`uv python install 3.14t`, or image trixie)")
+    return free_threaded()
 
 
 def built(folder: Path, python: cpython.Interpreter, slot: str) -> subprocess.CompletedProcess[str]:

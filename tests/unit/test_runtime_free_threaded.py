@@ -8,11 +8,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from interpreter_samples import free_threaded
 from runtime_samples import write_set
 
 from gpuforge import runtime
-from gpuforge.errors import MissingError
-from gpuforge.toolchains import cpython
 
 THREADS = """
     import sys, threading
@@ -51,10 +50,7 @@ THREADS = """
 
 @pytest.mark.thorough
 def test_sixteen_threads_load_bind_and_launch_at_once(tmp_path: Path, stub: str) -> None:
-    try:
-        python = cpython.find("3.13t").path
-    except MissingError:
-        pytest.skip("no CPython 3.13t on this machine (`uv python install 3.13t`)")
+    python = free_threaded().path
     folder = write_set(tmp_path / "default-kernels")
     shutil.copytree(Path(runtime.__file__).parent, tmp_path / "copied")
     (tmp_path / "program.py").write_text(textwrap.dedent(THREADS))
