@@ -123,6 +123,18 @@ def newest(package: str, major: int) -> Version | None:
     return max(known, default=None)
 
 
+def has_rows(package: str) -> bool:
+    """Return whether releases of a package bring CUDA libraries without an extra."""
+    return bool(_without_extra(package))
+
+
+def end_of(package: str, major: int) -> str:
+    """Return the clause of a package's releases up to the last for a CUDA major: "<2.11"; "" if that is the newest."""
+    last = next((row for row in _without_extra(package) if row.cuda and row.cuda <= major), None)
+    ends = re.findall(r"<[\d.]+", last.versions) if last and last.cuda == major else []
+    return ends[-1] if ends and major != newest_major(package) else ""
+
+
 def newest_major(package: str) -> int:
     """Return the CUDA major of a package's newest releases on PyPI; KeyError for a package without a row."""
     for row in _without_extra(package):

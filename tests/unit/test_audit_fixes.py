@@ -114,6 +114,7 @@ FAULTS = {
         "GF203",
         lambda f: _own_and_package(f, *path_of("$ORIGIN/../demo.libs", "$ORIGIN/../nvidia/cuda_runtime/lib")),
     ),
+    "torch, whose newest release is for another CUDA": Fault("GF201", _torch),
     "no path to a package, and one to a grafted library": Fault(
         "GF202", lambda f: _own_and_package(f, *path_of("$ORIGIN/../demo.libs")), [RUNTIME]
     ),

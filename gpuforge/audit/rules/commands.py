@@ -13,9 +13,10 @@ from gpuforge.audit import layout
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, Key, key
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.installed import cuda_major
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import carriers, libraries
 
 
 #
@@ -186,8 +187,11 @@ def as_platlib(wheel: WheelFacts) -> tuple[str, ...]:
 
 
 def with_requirement(wheel: WheelFacts, package: str) -> tuple[str, ...]:
-    """Return the command that requires a package, in any version."""
-    return _edited(wheel, "METADATA", (f"1a Requires-Dist: {package}",))
+    """Return the command that requires a package; of a framework the releases for the CUDA major of the wheel."""
+    clause = ""
+    if carriers.has_rows(package) and (major := cuda_major(n for o in wheel.objects for n in o.needed)):
+        clause = carriers.end_of(package, major)
+    return _edited(wheel, "METADATA", (f"1a Requires-Dist: {package}{clause}",))
 
 
 def with_purelib(wheel: WheelFacts, *, pure: bool) -> tuple[str, ...]:
