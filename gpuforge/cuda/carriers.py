@@ -172,6 +172,7 @@ class Framework(NamedTuple):
     headers: tuple[str, ...] = ()
     cmake: str = ""
     builder: str = ""
+    standard: str = ""
 
     def is_in(self, name: str) -> bool:
         """Return whether the name of a file or a project contains the framework's: libx_torch_ops.so."""

@@ -9,7 +9,7 @@ from gpuforge.datafile import load
 from gpuforge.diagnostics import shown
 from gpuforge.project.files import Where
 
-Value = str | bool | tuple[str | Mapping[str, str], ...] | Mapping[str, str]
+Value = str | bool | tuple[str | Mapping[str, str] | tuple[str, ...], ...] | Mapping[str, str]
 _LONGEST = 300  # characters of a fact in a sentence
 
 

@@ -48,6 +48,8 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     native = [each.where for each in project.cmake.this_cpu if each.native]  # those that no setting turns off
     native += [seen.where for seen in project.script.texts if re.search(NATIVE, seen.text)]
     native += [each for each in (project.sources.meson_native,) if each]
+    if older := dict(_older_standards(project)):
+        yield Guess(_BUILD, "before", tuple(older), tuple(older.values()))
     if native:
         yield Guess(_BUILD, "cpu", "x86-64", (because("native", native[0]),))
     found = [*_settings(project), *_variables(project)]
@@ -87,6 +89,24 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
     compiles = used and used.framework.builder in project.script.names and not project.script.no_ninja
     if used and compiles and "ninja" not in declared and backend.cmake is None:
         yield "ninja", because("framework-ninja", used.where, framework=used.framework.package)
+
+
+def _older_standards(project: Project) -> Iterator[tuple[tuple[str, ...], Reason]]:
+    """Yield commands that replace an older C++ than the framework's newest headers take, if that release is used."""
+    used = project.framework
+    if not used or not used.framework.standard:
+        return
+    framework = used.framework
+    required = [project.backend.requires.get(framework.package), *project.metadata.requires]
+    if any(seen and re.match(rf"{framework.package}\b.*(<|==|~=)\s*\d", seen.text) for seen in required):
+        return  # perhaps an older release
+    for seen in project.script.texts:
+        if old := re.fullmatch(r"-std=(c|gnu)\+\+(11|14|17)", seen.text):
+            new = f"-std={old[1]}++{framework.standard}"
+            reason = because(
+                "framework-standard", seen.where, framework=framework.package, standard=framework.standard
+            )
+            yield ("sed", "-i", f"s/{old[0]}/{new}/g", seen.where.file), reason
 
 
 def _unmet(project: Project) -> Iterator[Import]:

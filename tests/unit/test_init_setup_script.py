@@ -101,6 +101,25 @@ def test_code_for_the_cpu_that_builds(
     assert ("native-check" in found.notes) == noted
 
 
+@pytest.mark.parametrize(
+    ("flag", "declared", "command"),
+    [
+        ("-std=c++17", "torch", ("sed", "-i", "s/-std=c++17/-std=c++20/g", "setup.py")),
+        ("-std=c++20", "torch", None),
+        ("-std=c++14", "torch>=1.8", ("sed", "-i", "s/-std=c++14/-std=c++20/g", "setup.py")),
+        ("-std=c++14", "torch<2.9", None),
+        ("-std=c++14", "torch==2.9.*", None),
+    ],
+)
+def test_older_cxx_than_torch_takes_is_replaced(
+    tmp_path: Path, flag: str, declared: str, command: tuple[str, ...] | None
+) -> None:
+    script = f'{TORCH}CUDAExtension("demo._c", ["k.cu"], extra_compile_args={{"cxx": ["{flag}"]}})'
+    table = f'[build-system]\nrequires = ["{declared}"]\n'
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL, "pyproject.toml": table})
+    assert found.keys.get("build.before") == (command and (command,))
+
+
 def test_opencl_without_cuda_is_asked_for(tmp_path: Path) -> None:
     script = f'{PLAIN}setup(ext_modules=[Extension("demo._c", ["c.c"], libraries=["OpenCL", "m"])])'
     assert drafted(tmp_path, {"setup.py": script}).notes["of-system"] == {"names": "OpenCL"}
