@@ -333,6 +333,10 @@ def _failed(shown: str, ran: Ran, summary: str, shadowed: str) -> ActionError:
         line = ": ".join([summary, *worst])
     if ran.status == _NO_TESTS and "no tests ran" in summary:
         line, hint = "pytest found no tests", "check the path in [test] command: {project} is the source tree"
+    elif "file or directory not found" in line:
+        hint = (
+            "it runs in an empty folder: name the whole path; {project} in [test] command is the source tree"
+        )
     elif shadowed and re.search(r"ImportError|ModuleNotFoundError", "\n".join(ran.lines)):
         hint = (
             f"the source tree's own {shadowed}/ may be found before the installed one: "

@@ -77,8 +77,8 @@ def command(
     folders = filter(None, re.split("[:;]", call.environ.get("LD_LIBRARY_PATH", "")))
     names = tuple(map(bare, exclude))
     choices = Choices(**rest, exclude=names, library_path=tuple(map(Path, folders)))
-    if lacking := [str(wheel) for wheel in wheels if not wheel.is_file()]:
-        raise click.UsageError(f"no files: {', '.join(lacking)}")
+    if lacking := [str(wheel) for wheel in wheels if wheel.suffix != ".whl" or not wheel.is_file()]:
+        raise click.UsageError(f"no wheels: {', '.join(lacking)}")
     status = 0
     for wheel in wheels:
         say(f"{wheel.name}")

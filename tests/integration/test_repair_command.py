@@ -191,6 +191,9 @@ def test_a_wheel_that_cannot_be_repaired_does_not_keep_the_others_back(
     assert run(["repair", str(bad), str(good), "-w", str(out)]) == 1
     assert [made.name.split("-")[0] for made in out.glob("*.whl")] == ["demo"]
     assert "error: " in capsys.readouterr().err
+    (sdist := tmp_path / "demo-1.0.tar.gz").write_bytes(b"")
+    assert run(["repair", str(sdist), "-w", str(out)]) == 2
+    assert f"no wheels: {sdist}" in capsys.readouterr().err
 
 
 def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_path: Path) -> None:

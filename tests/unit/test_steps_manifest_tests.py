@@ -55,7 +55,7 @@ def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
         (
             ["nowhere"],
             "failed with exit status 4: no tests ran in #s: ERROR: file or directory not found: nowhere",
-            "the log has all of its output",
+            "it runs in an empty folder: name the whole path; {project} in [test] command is the source tree",
         ),
     ],
 )
