@@ -1,6 +1,7 @@
 """The saxpy wheel on a real GPU: its shipped kernels are found, chosen, loaded, and compute right.
 
-Install a wheel that gpuforge built of recipes/saxpy, then `python -m pytest tests/gpu -m gpu`.
+docs/users-machine.md shows what `explain` prints there. Install a wheel that gpuforge built of recipes/saxpy, then
+`python -m pytest tests/gpu -m gpu`.
 """
 
 from __future__ import annotations

@@ -81,6 +81,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache of gpuforge for all processes that run tests, where it does not matter what others have built."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "store"
+
+
+@pytest.fixture(scope="session")
 def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVIDIA's compiler of CUDA 13.0 from PyPI."""
     root = tmp_path_factory.mktemp("toolkit") / "cuda"
@@ -118,11 +125,11 @@ def _present(name: str, reference: str | None = None) -> str:
 
 
 @pytest.fixture(scope="session")
-def openacc_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def openacc_wheel(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Path:
     """The wheel of recipes/openacc, built once for all tests of one process."""
     folder = tmp_path_factory.mktemp("openacc")
     recipe = builds.RECIPES / "openacc"
-    builds.build(recipe, "--python", builds.PYTHON, "-o", folder / "dist", cache=folder / "cache")
+    builds.build(recipe, "--python", builds.PYTHON, "-o", folder / "dist", cache=store)
     (built,) = (folder / "dist").glob("*.whl")
     return built
 

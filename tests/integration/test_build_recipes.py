@@ -28,22 +28,23 @@ def saxpy(tmp_path: Path) -> Path:
     return builds.copy_recipe("saxpy", tmp_path)
 
 
-def test_saxpy_is_built_once_and_proved(saxpy: Path, tmp_path: Path, cache: Path) -> None:
-    first = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=cache)
+def test_saxpy_is_built_once_and_proved(saxpy: Path, tmp_path: Path, store: Path) -> None:
+    kernel = saxpy / "kernels" / "saxpy.cu"
+    kernel.write_text(kernel.read_text() + "// which no other test builds\n")
+    first = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=store)
     assert f"{CELL}/audit" in ran(first)
     (wheel,) = first["wheels"]
     assert (wheel["cell"], wheel["findings"]) == (CELL, [])
     (test,) = first["tests"]
     assert (test["cell"], test["state"], test["counts"]) == (CELL, "passed", {"passed": 15})
 
-    again = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=cache)
+    again = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=store)
     assert ran(again) == set()
     assert all(action["reason"].startswith(("reused:", "not needed:")) for action in again["actions"])
     assert again["wheels"] == first["wheels"]
 
-    kernel = saxpy / "kernels" / "saxpy.cu"
     kernel.write_text(kernel.read_text() + "// changed\n")
-    touched = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=cache)
+    touched = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=store)
     kernels = "cu13.0/kernels/default-kernels"
     ends = {f"{CELL}/{name}" for name in ("wheel", "audit", "test")}  # what it declares is as before
     assert ran(touched) == {f"{kernels}/kernels/saxpy.cu", kernels} | ends
@@ -52,9 +53,9 @@ def test_saxpy_is_built_once_and_proved(saxpy: Path, tmp_path: Path, cache: Path
 
 
 def test_saxpy_has_the_same_bytes_in_another_folder_from_another_cache(
-    saxpy: Path, tmp_path: Path, cache: Path
+    saxpy: Path, tmp_path: Path, store: Path
 ) -> None:
-    here = build(saxpy, "--python", PYTHON, "-o", tmp_path / "one", cache=cache)
+    here = build(saxpy, "--python", PYTHON, "-o", tmp_path / "one", cache=store)
     other = shutil.copytree(saxpy, tmp_path / "elsewhere" / "other-name")
     there = build(other, "--python", PYTHON, "-o", tmp_path / "two", cache=tmp_path / "other-cache")
     # Nothing was reused, but for what this build itself had made: the backend asks for nothing more.
@@ -64,8 +65,8 @@ def test_saxpy_has_the_same_bytes_in_another_folder_from_another_cache(
     assert [w["sha256"] for w in here["wheels"]] == [w["sha256"] for w in there["wheels"]]
 
 
-def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path: Path, cache: Path) -> None:
-    result = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=cache)
+def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path: Path, store: Path) -> None:
+    result = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=store)
     python = environment(tmp_path / "venv", result["wheels"][0]["path"])
     env = {"PATH": "/usr/bin:/bin", "GPUFORGE_DISABLE_GPU": "1"}
     done = run(python, "-m", "saxpy", env=env, cwd=tmp_path)
@@ -80,8 +81,8 @@ def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path
 @pytest.mark.skipif(
     "GPUFORGE_NIGHTLY" not in os.environ, reason="compiles for minutes: set GPUFORGE_NIGHTLY=1"
 )
-def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path: Path, cache: Path) -> None:
-    result = build(RECIPES / "cufinufft", "--archs", "90", "-o", tmp_path / "dist", cache=cache)
+def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path: Path, store: Path) -> None:
+    result = build(RECIPES / "cufinufft", "--archs", "90", "-o", tmp_path / "dist", cache=store)
     (wheel,) = result["wheels"]
     assert [each["code"] for each in wheel["findings"]] == ["GF712"]  # the version of a quick try
     assert Path(wheel["path"]).name.startswith("cufinufft_cu13-2.5.0+try.sm90-py3-none-manylinux_2_")

@@ -49,12 +49,12 @@ print(np.allclose(found - e * np.sin(found), mean))
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def build(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Build:
     folder = tmp_path_factory.mktemp("ellipse")
 
     def run(manifest: Path) -> Path:
         output = folder / f"dist{len(list(folder.glob('dist*')))}"
-        builds.build(manifest, "--python", builds.PYTHON, "-o", output, cache=folder / "cache")
+        builds.build(manifest, "--python", builds.PYTHON, "-o", output, cache=store)
         (wheel,) = output.glob("*.whl")
         return wheel
 

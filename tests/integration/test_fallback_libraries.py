@@ -1,4 +1,7 @@
-"""Fallback libraries by nvcc and clang++, and for levels of CPUs: built by the real compilers, audited and used."""
+"""Fallback libraries by nvcc and clang++, and for levels of CPUs: built by the real compilers, audited and used.
+
+docs/kernel-libraries.md describes them.
+"""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ abi = {{ version = "1", headers = ["pipelines/filters.h"] }}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Path:
     """The wheel, whose tests have run in an environment of its own."""
     dist = tmp_path_factory.mktemp("dist")
-    done = run(GPUFORGE, "build", RECIPE, "-o", dist)
+    done = run(GPUFORGE, "build", RECIPE, "-o", dist, GPUFORGE_CACHE_DIR=store)
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = dist.glob("softlens-0.1.0-py3-none-*.whl")
     return found
@@ -97,13 +97,15 @@ def test_the_library_for_this_cpu_is_chosen_and_works(wheel: Path, tmp_path: Pat
     assert all(target in explained for target in TARGETS)
 
 
-def test_an_object_for_each_pipeline_would_bring_two_runtimes_and_is_refused(tmp_path: Path) -> None:
+def test_an_object_for_each_pipeline_would_bring_two_runtimes_and_is_refused(
+    tmp_path: Path, store: Path
+) -> None:
     recipe = tmp_path / "recipe"
     shutil.copytree(RECIPE, recipe)
     manifest = recipe / "gpuforge.toml"
     split = "\n".join(SPLIT.format(name=name) for name in ("blur", "unsharp"))
     manifest.write_text(OBJECT.sub(split, manifest.read_text()))
-    done = run(GPUFORGE, "build", recipe, "-o", tmp_path / "dist", "--no-test")
+    done = run(GPUFORGE, "build", recipe, "-o", tmp_path / "dist", "--no-test", GPUFORGE_CACHE_DIR=store)
     assert done.returncode == 1
     assert "GF111" in done.stdout + done.stderr
     assert not list((tmp_path / "dist").glob("*.whl"))

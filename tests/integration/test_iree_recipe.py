@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.toolkit, pytest.mark.network, pytest.mark.slow, pytest
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def built(tmp_path_factory: pytest.TempPathFactory, store: Path) -> tuple[Path, dict[str, Any]]:
     """Build the recipe; return its wheel, and what the build says."""
     work = tmp_path_factory.mktemp("iree")
     recipe = builds.copy_recipe("iree", work)
-    result = builds.build(recipe, "-o", work / "dist", cache=work / "cache")
+    result = builds.build(recipe, "-o", work / "dist", cache=store)
     (wheel,) = (work / "dist").glob("*.whl")
     return wheel, result
 

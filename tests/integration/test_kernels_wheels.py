@@ -22,9 +22,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def dist(project: Path) -> Path:
+def dist(project: Path, store: Path) -> Path:
     folder = project.parent / "dist"
-    done = run(GPUFORGE, "build", project, "--cuda", "13", "--python", PYTHON, "-o", folder)
+    done = run(
+        GPUFORGE, "build", project, "--cuda", "13", "--python", PYTHON, "-o", folder, GPUFORGE_CACHE_DIR=store
+    )
     assert done.returncode == 0, done.stderr
     assert "2 of 2 wheels" in done.stdout
     assert "✓ test: installed bare on Python" in done.stdout

@@ -1,4 +1,4 @@
-"""Wheels for aarch64, built, proved and tested under emulation beside those of this machine."""
+"""Wheels for aarch64, built, proved and tested under emulation beside those of this machine (docs/containers.md)."""
 
 from __future__ import annotations
 

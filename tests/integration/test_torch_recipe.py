@@ -1,6 +1,7 @@
 """`recipes/torch-extension`: one wheel for several releases of torch, and one for each, with torch's own builder.
 
-The wheels of torch and CUDA take 15 GB: `GPUFORGE_TORCH=1` runs these tests. With `GPUFORGE_CACHE_DIR` set, what one
+The wheels of torch and CUDA take 15 GB: `GPUFORGE_TORCH=1` runs these tests, and builds what docs/axes.md and
+docs/linkage.md show. With `GPUFORGE_CACHE_DIR` set, what one
 run fetched serves the next.
 """
 

@@ -1,4 +1,4 @@
-"""The kernel cache: what users of other caches complained of, each as a test."""
+"""The kernel cache: what users of other caches complained of, and the commands of docs/users-machine.md."""
 
 from __future__ import annotations
 
