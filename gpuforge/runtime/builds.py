@@ -18,7 +18,7 @@ from pathlib import Path
 
 from . import document, layout
 from .layout import BuildUnusable, guard, guard_place
-from .values import Reason, changed, other_schema, unreadable
+from .values import Reason, built_for, changed, other_schema, unreadable
 
 SCHEMA = 1
 ACTIVE = "active.json"
@@ -43,6 +43,7 @@ class UserBuild:
     release: str = ""  # "membrane 1.2"; "" if no version was known
     # the user's choice of the toolchain: "", its name, or "NAME=PATH"
     requested: str = ""
+    images: tuple[str, ...] = ()  # NVIDIA's images in a library: "sm_90", "compute_90"
 
 
 class BuildsFolder:
@@ -67,8 +68,13 @@ class BuildsFolder:
                 document.text(data, "compiler"),
                 document.text(data, "arch"),
                 document.texts(data, "sources"),
-                *(document.text(data, key, "") for key in ("home", "release", "requested")),
+                document.text(data, "home", ""),
+                document.text(data, "release", ""),
+                document.text(data, "requested", ""),
+                document.texts(data, "images") if "images" in data else (),
             )
+            for image in build.images:
+                built_for("GPU", image)
         except FileNotFoundError:
             return None
         except OSError as error:

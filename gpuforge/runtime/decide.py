@@ -197,14 +197,17 @@ def only_there(
 def judge(
     builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
 ) -> tuple[Candidate, ...]:
-    off = switched_off(env)
-    obstacle = off or _obstacle(machine, device)
-    gpu = machine.devices[device].capability if obstacle is None else (0, 0)
-    verdict = partial(_judge, Here(machine, device, gpu, obstacle, off))
+    verdict = partial(_judge, target(machine, env, device))
     ordered = sorted(builds, key=lambda build: build.origin)
     judged = [candidate for build in ordered for candidate in _candidates(build, verdict)]
     accepted = sorted((c for c in judged if c.accepted), key=_preference)
     return (*accepted, *(c for c in judged if not c.accepted))
+
+
+def target(machine: Probe, env: Mapping[str, str], device: int = 0) -> Here:
+    off = switched_off(env)
+    obstacle = off or _obstacle(machine, device)
+    return Here(machine, device, (0, 0) if obstacle else machine.devices[device].capability, obstacle, off)
 
 
 def _obstacle(machine: Probe, device: int) -> Optional[Reason]:

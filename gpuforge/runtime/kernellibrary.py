@@ -21,12 +21,12 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class LibraryFacts(NamedTuple):
-    """What `explain` prints of a kernel library: the one in use comes first, as in a kernel set's table."""
+    """What `explain` prints of a kernel library."""
 
     name: str
     candidates: tuple[Candidate, ...]
     problem: str = ""
-    what: str = "library"  # or "program"
+    what: str = "library"
 
     def as_text(self) -> str:
         from .explain import table
@@ -85,7 +85,7 @@ class KernelLibrary:
 
         No other library sees its symbols (RTLD_LOCAL). A warning has the reason if a file that the environment names,
         or the user's own build, cannot be used. Raises KernelUnavailable, with the reason of every place, if there is
-        none, and UnknownKernel if the wheel has no library of this name; a failure is not remembered.
+        none, and UnknownKernel if the wheel has no library of this name.
         """
         with self._lock:
             if self._opened is None:
@@ -97,7 +97,7 @@ class KernelLibrary:
         return self.load()._name
 
     def candidates(self) -> tuple[Candidate, ...]:
-        """Return every place where the library is looked for, in order; raises KernelUnavailable, UnknownKernel.
+        """Return every place that is looked in, in order; raises KernelUnavailable, UnknownKernel.
 
         After `load` a file that could not be opened is refused, with the loader's reason.
         """
@@ -156,6 +156,7 @@ class KernelLibrary:
                     failed[place] = Reason("not-opened", {"problem": str(error)})
             reason = failed.get(place, reason) if candidate.accepted else reason
             built = candidate.origin is Origin.USER_BUILD and reason.kind != "not-compiled"
+            built &= bool(candidate.build.problem) or place in failed  # not one for another GPU
             if built or candidate.origin is Origin.EXPLICIT:
                 warnings.warn(f"{self.name}: {reason}", RuntimeWarning, stacklevel=4)
             reasons.append(f"{candidate.label}: {reason}")
@@ -181,7 +182,7 @@ class KernelProgram(KernelLibrary):
         return subprocess.run([self.path(), *arguments], **options)  # noqa: PLW1510  the caller chooses
 
     def load(self) -> Any:
-        """Raise TypeError: a program cannot be opened as a library."""
+        """Raise TypeError: it is a program."""
         raise TypeError(f"{self.name} is a program: `run` runs it, and `path` names its file")
 
     def _use(self, place: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, Union
 
 from . import document, elf, layout
-from .decide import judge, neighbours
+from .arch import Arch
+from .decide import gpu_refusal, judge, neighbours, target
 from .driver import Probe, probe, switched_off
 from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .process import KernelUnavailable, UnknownKernel
@@ -37,10 +38,7 @@ ABI_SYMBOL = "gpuforge_abi_id"
 
 
 class Demands(NamedTuple):
-    """The ABI that an object's libraries must have here, and the objects to use instead if none of these runs.
-
-    `abi` is the wheel's part of the ABI id, and `packages` are those whose installed versions are part of it.
-    """
+    """The objects to use if no library runs, the wheel's part of the ABI id, and the packages in it, by version."""
 
     fallbacks: tuple[str, ...]
     abi: str
@@ -63,7 +61,7 @@ class Libraries(NamedTuple):
 
 
 class LibraryIndex(NamedTuple):
-    """The index of an object's libraries. Instead of a damaged part there is a reason; the other parts are used.
+    """The index of an object's libraries. Instead of a damaged part there is a reason.
 
     Without `is_library` it is the index of a kernel set.
     """
@@ -202,7 +200,6 @@ def identity_of(demands: Demands) -> str | Reason:
 def _without_sources(
     lookup: Lookup, index: LibraryIndex | None, listed: Listing | None
 ) -> tuple[tuple[str, ...], str | Reason]:
-    """Return the objects whose libraries are tried, and the ABI id, for an object that users do not compile."""
     if index is not None and index.is_library:
         if isinstance(index.demands, Reason):
             raise KernelUnavailable([str(index.demands)])
@@ -285,7 +282,20 @@ def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
     if refusal is None:
         place.touch()
     facts = {"compiler": build.compiler, "arch": build.arch}
-    return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
+    why = refusal or _not_for(lookup, build.images)
+    own = Build(Origin.USER_BUILD, file, problem=refusal)
+    return Candidate(own, None, why is None, why or Reason("made-here", facts))
+
+
+def _not_for(lookup: Lookup, labels: Sequence[str]) -> Reason | None:
+    """Return why no image of a library runs on the first GPU, None if one does or there is none."""
+    archs = [(label, Arch.parse(label)) for label in labels]
+    images = tuple(Image("ptx" if label.startswith("c") else "cubin", arch) for label, arch in archs)
+    if not images:
+        return None
+    here = target(_machine(lookup, [Build(Origin.USER_BUILD, "", images)]), lookup.env)
+    refusals = [here.obstacle or gpu_refusal(image, arch, here) for image, (_, arch) in zip(images, archs)]
+    return refusals[0] if all(refusals) else None
 
 
 def _shipped(
@@ -307,7 +317,6 @@ def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
 
 
 def _builds(lookup: Lookup, name: str, abi: str | Reason, listed: Listing | None) -> list[Build]:
-    """Return the libraries of one fallback object, in the wheel itself or in its kernels wheels."""
     if listed is None or name not in listed.sets:
         return _in_folder(layout.kernels(lookup.home, name), name, abi)
     from .wheels import none_installed
@@ -329,7 +338,6 @@ def _apart(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[Build]:
 
 
 def _in_folder(folder: str, name: str, abi: str | Reason) -> list[Build]:
-    """Return the libraries of one fallback object: one for each level of CPUs, or one for GPUs."""
     file = layout.index(folder)
     made = Build(Origin.SHIPPED, folder, name=name)
     try:

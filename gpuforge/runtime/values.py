@@ -371,10 +371,10 @@ def image_of(entry: dict[str, Any], toolkit: str) -> Image:
     isa = _version(document.text(entry, "isa")) if about.has_ptx else None
     alone = not about.of_toolkit or (about.has_ptx and not toolkit)  # made without a CUDA toolkit
     version = (0, 0) if alone else _version(toolkit)
-    return Image(kind, _built_for(about.built_for, arch), version, isa)
+    return Image(kind, built_for(about.built_for, arch), version, isa)
 
 
-def _built_for(what: str, text: str) -> Arch | str:
+def built_for(what: str, text: str) -> Arch | str:
     if what != "GPU":
         return text
     with contextlib.suppress(ValueError):

@@ -185,7 +185,7 @@ def test_a_node_without_a_gpu_or_a_toolkit_compiles_what_includes_headers_of_cud
     done = run(site, "compile", "--arch", "90", PYTHONPATH=str(nvrtc_with_headers))
     assert (done.returncode, done.stderr) == (0, "")
     assert "made by nvrtc 13." in done.stdout
-    assert "for sm_90 (not loaded, as no such GPU is here), is used from now on" in done.stdout
+    assert "for sm_90 (no such GPU is here), is used from now on" in done.stdout
     (cubin,) = (tmp_path / "builds").rglob("scale.cubin")
     assert cubin.read_bytes().startswith(b"\x7fELF")
     compile_stub(tmp_path)  # a device of 9.0

@@ -358,14 +358,17 @@ typedef struct gpuf_active {
     gpuforge_reason problem; /* why it cannot be used */
     int there;
     const char *file, *sha256, *compiler, *arch, *home, *release;
+    gpuf_image *images; /* NVIDIA's, in a library */
+    size_t count;
 } gpuf_active;
 
 static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
 {
     const char *path = gpuf_path(arena, folder, "active.json"), *problem, *inside;
     gpuf_document document = gpuf_read(arena, path);
+    const gpuf_json *item = NULL;
     gpuf_active active;
-    size_t count;
+    size_t count, n;
     long long schema;
     memset(&active, 0, sizeof active);
     if (document.missing)
@@ -391,6 +394,15 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
     active.home = gpuf_word(arena, document.content, "home", "", &problem);
     active.release = gpuf_word(arena, document.content, "release", "", &problem);
     gpuf_word(arena, document.content, "requested", "", &problem);
+    if (!problem && gpuf_find(document.content, "images"))
+        item = gpuf_items(arena, document.content, "images", GPUF_TEXT, "a list of texts", &active.count, &problem);
+    active.images = (gpuf_image *)gpuf_array(arena, active.count + 1, sizeof *active.images);
+    for (n = 0; n < active.count && !problem; ++n, item = item->next) {
+        active.images[n].kind = item->text[0] == 'c' ? "ptx" : "cubin";
+        active.images[n].arch = item->text;
+        if (!gpuf_parse_arch(item->text, &active.images[n].parsed))
+            problem = gpuf_join(arena, "'", item->text, "' is not a GPU architecture", NULL);
+    }
     if (problem) {
         active.problem = gpuf_because("build-damaged", "file", path, "problem", problem, NULL, NULL);
         return active;
@@ -482,6 +494,7 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
     const char *again = gpuf_join(arena, "compile it again: ", command, NULL, NULL);
     char *digest = gpuf_sha256_of(arena, recipe, &failure);
     gpuforge_reason refusal, none = gpuf_simply(NULL);
+    gpuf_library built;
     gpuf_active active;
     int tries, is_set;
     refusal = gpuf_home_problem(setting);
@@ -521,9 +534,11 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
         }
         if (!refusal.kind)
             gpuf_touch(arena, folder);
-        return gpuf_library_at(GPUF_USER_BUILD, active.file, refusal,
-                               gpuf_because("made-here", "compiler", active.compiler, "arch", active.arch,
-                                            NULL, NULL));
+        built = gpuf_library_at(GPUF_USER_BUILD, active.file, refusal,
+                                gpuf_because("made-here", "compiler", active.compiler, "arch", active.arch, NULL, NULL));
+        built.build.images = active.images;
+        built.build.count = active.count;
+        return built;
     }
 }
 
@@ -710,6 +725,29 @@ static const gpuforge_machine *gpuf_machine_for(const gpuf_setting *setting, con
     if (!machine->cpu_machine && gpuf_has_level(builds->items, builds->count))
         gpuf_look_at_cpu(setting->arena, machine);
     return machine;
+}
+
+/* Return why none of the images of a user's library runs on the first GPU; without a kind where one does, or there is
+   none. */
+static gpuforge_reason gpuf_not_for(const gpuf_setting *setting, const gpuf_build *library)
+{
+    gpuf_setting here = *setting;
+    gpuforge_reason obstacle, first = gpuf_simply(NULL);
+    gpuf_builds one;
+    size_t n;
+    memset(&one, 0, sizeof one);
+    if (!library->count)
+        return first;
+    *gpuf_add_build(setting->arena, &one, library->origin, library->place) = *library;
+    here.machine = gpuf_machine_for(setting, &one);
+    obstacle = gpuf_obstacle(&here);
+    for (n = library->count; n-- > 0;) {
+        gpuf_verdict verdict = gpuf_judge(&here, library, &library->images[n], &obstacle);
+        if (verdict.accepted)
+            return gpuf_simply(NULL);
+        first = verdict.reason;
+    }
+    return first;
 }
 
 /* Return the objects whose libraries are tried, as a recipe or an index lists them. */
@@ -904,6 +942,8 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     explicit_one = gpuf_explicit_library(setting, name, &abi);
     if (recipe)
         built = gpuf_built_library(setting, name, &abi, &refusal);
+    if (recipe && !built.build.problem.kind)
+        built.build.problem = gpuf_not_for(setting, &built.build);
     if (refusal.kind) {
         *problem = gpuf_sentence(arena, &refusal);
         return all;

@@ -77,7 +77,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 def activate(place: BuildsFolder, library: Path, made: UserBuild) -> UserBuild:
     """Put the checked output in the `work` folder in use and remove the previous build; raises OSError.
 
-    It is a library, or a folder of images. Nobody else may write to its files, with any umask.
+    It is a library, or a folder of images.
     """
     with _locked(place):
         try:
@@ -160,11 +160,7 @@ UNUSED_DAYS = 30
 
 
 def remove_leftovers(user: Path) -> list[Path]:
-    """Remove the unused places below the folder of all user builds; return them.
-
-    A place is unused if its build was not looked up for 30 days, and the package that it was made for is not installed
-    there any more, or has other sources now. It stays if another installation of the same release uses it.
-    """
+    """Remove the unused places below the folder of all user builds and return them: see docs/users-machine.md."""
     return [place.folder for place in _all(user) if _left_over(place) and _removed(place)]
 
 

@@ -1,7 +1,4 @@
-"""Checks a library that was just compiled before it is put in use: ABI, GPU code, whether it loads, and runtimes.
-
-It is compared with the libraries of a process that uses the package: of its wheel, and of packages that it requires.
-"""
+"""Checks a library that was just compiled before it is put in use: ABI, GPU code, whether it loads, and runtimes."""
 
 from __future__ import annotations
 
@@ -43,10 +40,7 @@ class Loaded:
 
 
 def graph(first: Sequence[Path], env: Mapping[str, str]) -> list[Loaded]:
-    """Return the given libraries and everything that they need, transitively, each file once.
-
-    Missing libraries are left out: another check tests whether a library loads.
-    """
+    """Return the given libraries and everything that they need, transitively, each file once; not what is missing."""
     found: dict[Path, Loaded] = {}
     pending = [Loaded(path.name, path) for path in first]
     while pending:
@@ -240,8 +234,7 @@ def _beside(site: Path, package: str) -> Iterator[Path]:
 def _required(wheel: Distribution, site: Path) -> Iterator[Distribution]:
     """Yield the installed packages that a wheel requires, directly or through others, each once.
 
-    Installed packages count, whatever their markers require. The extras that a user chose for the wheel are not
-    recorded: one counts if all its requirements are installed.
+    An extra of the wheel counts if all its requirements are installed.
     """
     installed: dict[str, Distribution] = {}
     for found in (*distributions(path=[str(site)]), *distributions()):

@@ -254,8 +254,9 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     arch = arch or substitute
     here = replace(here, arch=arch)
     unaimed = arch is None and toolchain.takes_arch
-    why = _why(substitute, unaimed=unaimed, untried=arch != first and toolchain.makes == "module")
+    why = _why(substitute, unaimed=unaimed, elsewhere=arch != first)
     from .check import release
+    from .gpu_code import gpu_code
 
     with _work(recipe, package, options.output) as (work, place):
         log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
@@ -274,6 +275,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
             recorded(str(package.home)),
             release(package.home, package.name),
             requested,
+            () if product.is_dir() else tuple(image.label for image in gpu_code(product) if image.arch),
         )
         if place is None:
             target = options.output / made.file.name
@@ -289,7 +291,6 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
 
 
 def _with_arch(recipe: Recipe, requested: str) -> Recipe:
-    """Return the recipe with only those toolchains that take an architecture, or as it is if none does."""
     taking = tuple(toolchain for toolchain in recipe.toolchains if toolchain.takes_arch)
     name = requested.partition("=")[0]
     if name in {toolchain.name for toolchain in recipe.toolchains if toolchain not in taking}:
@@ -396,13 +397,12 @@ def _by(build: UserBuild) -> str:
     )
 
 
-def _why(substitute: Arch | None, *, unaimed: bool, untried: bool) -> str:
-    """Return why the output is for no GPU of this machine: none is here, or --arch names another one."""
+def _why(substitute: Arch | None, *, unaimed: bool, elsewhere: bool) -> str:
     if unaimed:
         return " (no GPU here: --arch 90 compiles for one)"
     if substitute:
         return " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)"
-    return " (not loaded, as no such GPU is here)" if untried else ""
+    return " (no such GPU is here)" if elsewhere else ""
 
 
 @contextlib.contextmanager

@@ -64,7 +64,6 @@ class CompileInputs:
 
     @property
     def no_gpu(self) -> str:
-        """Why there is no GPU to compile for, if `arch` is None."""
         why = switched_off(self.env) or self.machine.problem
         return "no GPU to compile for" + (f": {why}" if why else "")
 

@@ -140,7 +140,6 @@ def _entry(stem: str, name: str, code: bytes, folder: Path) -> dict[str, object]
 
 
 def move(made: Path, target: Path) -> None:
-    """Move a folder of images to the path of `--output`, where it replaces an earlier one; raises OSError."""
     if (target / layout.INDEX).is_file():
         shutil.rmtree(target)
     made.rename(target)
