@@ -90,6 +90,11 @@ def test_nvcc_without_a_gpu_compiles_for_the_lowest_architecture_of_the_wheel(tm
         " for sm_80 (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs), "
         "is used from now on\n"
     )
+    (record,) = (site.parent / "builds").glob("user/demo/*/active.json")
+    assert json.loads(record.read_text())["images"] == ["sm_80", "compute_80"]
+    (own,) = [line for line in run(site, "explain").stdout.splitlines() if "user build" in line]
+    assert own.split()[0] == "refused"
+    assert own.endswith("switched off (GPUFORGE_DISABLE_GPU=1)")
 
 
 def test_a_plug_ins_compiler_of_a_toolkit_is_called_as_nvcc_is(tmp_path: Path) -> None:
