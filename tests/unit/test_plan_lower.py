@@ -140,7 +140,7 @@ def test_architectures_as_the_build_systems_write_them() -> None:
         variables.cmake_architectures(several) == "80-real;90a-real;90-real;120-real;90-virtual;120-virtual"
     )
     assert variables.torch_architectures(several) == "8.0;9.0a;9.0;12.0;9.0+PTX;12.0+PTX"
-    assert variables.cmake_architectures(targets(("75",))) == "75-real"
+    assert variables.cmake_architectures(targets(["75"])) == "75-real"
 
 
 @pytest.mark.thorough
