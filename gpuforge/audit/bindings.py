@@ -22,7 +22,7 @@ from gpuforge.audit.rules.loading import is_imported
 from gpuforge.binary.elf.file import version_hash
 from gpuforge.binary.elf.header import DT_SYMTAB
 from gpuforge.binary.elf.symbols import export_hash, gnu_hash, hash_at
-from gpuforge.binary.facts import Bindings, ElfObject
+from gpuforge.binary.facts import ElfObject
 from gpuforge.cpython import CPython
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
@@ -104,7 +104,7 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
             continue
         problems |= dict.fromkeys(_versions(graph, load_set))
         if is_imported(wheel, [load_set.root]):
-            missing, unknown = _missing(graph, load_set)
+            missing, unknown = _missing(graph, load_set, every_python=_is_of_known_python(wheel))
             problems |= dict.fromkeys((*_of_root(wheel, load_set.root), *missing))
             imported |= {} if load_set.root.is_program else {o.file: o for o in load_set.objects}
             others |= unknown
@@ -112,10 +112,11 @@ def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
             problems |= dict.fromkeys(_tls(load_set.root.name, load_set.objects))
             plugins |= any(o.bindings and o.bindings.imports for o in load_set.objects)
     problems |= dict.fromkeys(_tls("the package", imported.values()))
-    problems |= dict.fromkeys((*_hidden(graph, wheel), *refused(wheel), *_newer_functions(wheel)))
+    problems |= dict.fromkeys((*_hidden(graph, wheel), *refused(wheel), *_of_other_pythons(wheel)))
     unjudged = [f"functions of {_short(sorted(others))}"] if others else []
     unjudged += ["functions that plug-ins import"] if plugins else []
-    unjudged += ["private and removed functions of CPython"] if any(map(_python, wheel.linked)) else []
+    if not _is_of_known_python(wheel) and any(map(_python, wheel.linked)):
+        unjudged += [f"functions of Pythons other than CPython up to {_functions().newest}"]
     if any(tag.startswith("linux_") for tag in wheel.platforms):
         unjudged += ["the versions of the system's libraries"]
     unjudged += ["functions of the system's libraries"] * bool(wheel.linked)
@@ -138,10 +139,10 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
         yield f"Python on {root.processor} does not look for {root.name}"
     if root.is_refused or root.no_dlopen:
         yield f"{root.name} can only be loaded as a program"
-    module = root.name.partition(".")[0]
     has_symbols = root.bindings and any(tag == DT_SYMTAB for tag, _ in root.dynamic)
-    if has_symbols and root.bindings and module != "__init__" and module.isascii():
-        hooks = [f"PyInit_{module}", f"PyModExport_{module}"][: 1 + (_oldest(wheel) >= _SLOTS)]
+    name = _exported_as(layout.install_path(root.file))
+    if has_symbols and root.bindings and name:
+        hooks = [f"PyInit{name}", f"PyModExport{name}"][: 1 + (_oldest(wheel) >= _SLOTS)]
         exports = _exports(root.bindings.exports)
         numbers = {export_hash(gnu_hash(hook), followed=root.bindings.all_followed): hook for hook in hooks}
         if numbers.keys().isdisjoint(exports):
@@ -149,6 +150,17 @@ def _of_root(wheel: WheelFacts, root: ElfObject) -> Iterator[str]:
         for kind, hashes in root.bindings.kinds.items():
             for number in (numbers.keys() & _exports(hashes)) if kind else ():
                 yield f"{numbers[number]} is a {kind} of {root.name}"
+
+
+def _exported_as(file: str) -> str:
+    """Return how the function ends that Python looks for in a module (PEP 489); "" if it has no name."""
+    folder, _, name = file.rpartition("/")
+    module = name.partition(".")[0]
+    if module == "__init__":
+        module = folder.rpartition("/")[2]
+    if module.isascii():
+        return module and f"_{module}"
+    return f"U_{module.encode('punycode').decode().replace('-', '_')}"
 
 
 def _is_looked_for(wheel: WheelFacts, module: ElfObject) -> bool:
@@ -234,8 +246,11 @@ def _tls(name: str, objects: Iterable[ElfObject]) -> Iterator[str]:
         yield f"glibc has no place for static TLS with the alignment that {_short(aligned)} demands"
 
 
-def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
-    """Return what objects import and nothing defines, and the libraries that may define what has no version."""
+def _missing(graph: LinkGraph, load_set: LoadSet, *, every_python: bool) -> tuple[list[str], set[str]]:
+    """Return what objects import and nothing defines, and the libraries that may define what has no version.
+
+    With `every_python` all functions of the wheel's Pythons are known.
+    """
     edges = [edge for each in load_set.objects for edge in graph.from_object(each)]
     scope = {id(o): o for o in load_set.objects}
     scope |= {id(o): o for e in edges if (o := e.provider.object) is not None}
@@ -257,9 +272,10 @@ def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
         own = {e.needed for e in graph.from_object(found) if e.provider.object is not None}
         glibc = not any(_OF_MUSL.match(name) for name in found.needed)
         missing = []
-        for library, kind, names in _imports(found.bindings):
+        for (library, kind), all_names in (found.bindings.imports if found.bindings else {}).items():
             if library and library not in own:
                 continue
+            names = [n for n in all_names if not (_OF_PYTHON.match(n) and (_is_known(n) or not every_python))]
             definitions = {name: _definition(name, exports) for name in names}
             other = grouped(
                 (d, name) for name, d in definitions.items() if d and kind and d[1] not in ("", kind)
@@ -295,11 +311,6 @@ def _definition(name: str, exports: Iterable[_Exports]) -> tuple[str, str] | Non
     return None
 
 
-def _imports(bindings: Bindings | None) -> Iterator[tuple[str, str, list[str]]]:
-    for (library, kind), names in (bindings.imports if bindings else {}).items():
-        yield library, kind, [name for name in names if not _OF_PYTHON.match(name)]
-
-
 @lru_cache(maxsize=256)  # a library is in the load sets of a hundred modules
 def _exports(hashes: bytes) -> frozenset[int]:
     return frozenset(array("I", hashes))
@@ -318,27 +329,56 @@ def _python(binary: ElfObject) -> list[str]:
     ]
 
 
-def _newer_functions(wheel: WheelFacts) -> Iterator[str]:
-    """Yield the functions of CPython that are newer than the oldest Python of the tags; "py3" means any."""
-    oldest = _oldest(wheel)
+def _of_other_pythons(wheel: WheelFacts) -> Iterator[str]:
+    """Yield the functions of CPython that some Python of the tags does not have; "py3" means any."""
+    pythons, known, oldest = _pythons(wheel), _functions(), _oldest(wheel)
+    newest = max(pythons, default=known.newest)
     for found in wheel.linked:
-        later = sorted(n for n in _python(found) if (added := _added().get(n)) and added > oldest)
-        if later:
-            lacking = f"CPython {oldest} does not have" if oldest.minor else "not every CPython has"
-            yield f"{found.name} needs functions that {lacking}: {_short(later)}"
+        names = sorted(_python(found))
+        for python, lacking in (
+            (oldest, [name for name in names if known.since.get(name, oldest) > oldest]),
+            (newest, [name for name in names if known.until.get(name, newest) < newest]),
+        ):
+            if lacking:
+                lack = f"CPython {python} does not have" if pythons else "not every CPython has"
+                yield f"{found.name} needs functions that {lack}: {_short(lacking)}"
+
+
+def _pythons(wheel: WheelFacts) -> list[CPython]:
+    return [python for tag in wheel.file_tags if (python := CPython.of_tag(tag.interpreter))]
 
 
 def _oldest(wheel: WheelFacts) -> CPython:
     """Return the oldest CPython of the tags; 3.0 if they name none."""
-    pythons = (CPython.of_tag(tag.interpreter) for tag in wheel.file_tags)
-    return min((python for python in pythons if python), default=CPython(3, 0))
+    return min(_pythons(wheel), default=CPython(3, 0))
+
+
+def _is_of_known_python(wheel: WheelFacts) -> bool:
+    """Return whether all functions of the oldest Python of the tags are known; not of PyPy, and without the GIL."""
+    others = any(tag.interpreter.startswith("pp") or tag.abi.endswith("t") for tag in wheel.file_tags)
+    return not others and _oldest(wheel) <= _functions().newest
+
+
+class _Functions(NamedTuple):
+    always: frozenset[str]
+    since: Mapping[str, CPython]  # the first version that has them
+    until: Mapping[str, CPython]  # the last one
+    newest: CPython  # of which all are known
 
 
 @cache
-def _added() -> Mapping[str, CPython]:
-    """Return the first version of each function that not every supported CPython has."""
+def _functions() -> _Functions:
     table = load(__file__, "python_functions.toml")
-    return {name: CPython.parse(version) for version, names in table.items() for name in names}
+    since, until = (
+        {name: CPython.parse(version) for version, names in table[key].items() for name in names.split()}
+        for key in ("since", "until")
+    )
+    return _Functions(frozenset(table["always"].split()), since, until, CPython.parse(table["newest"]))
+
+
+def _is_known(name: str) -> bool:
+    known = _functions()
+    return name in known.always or name in known.since or name in known.until
 
 
 def _short(names: Iterable[str]) -> str:

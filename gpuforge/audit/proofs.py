@@ -358,6 +358,7 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         return
     unsearched = [o.file for o in wheel.linked if not o.all_searched]
     calling = [o.file for o in wheel.linked if "dlopen" in o.markers]
+    packages = [each.package for each in graph.required_always(wheel.name)]
     but = [
         f"not all constants of {_files(unsearched)} were searched for names of libraries" * bool(unsearched),
         f"what compiled code opens by dlopen or as Python was not followed: {_files(calling)}"
@@ -365,6 +366,7 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         f"tests and code that is made at run time were not followed: {_files(opened.aside)}"
         * bool(opened.aside),
         f"functions open what users name: {_files(opened.users)}" * bool(opened.users),
+        f"what required packages load was not followed: {_files(packages)}" * bool(packages),
     ]
     end = "".join(f"; {each}" for each in but if each) + _unread(wheel)
     yield f"{brought.label}: the wheel loads no second copy of {known}{end}"

@@ -103,7 +103,7 @@ def toolkit(image: bytes, budget: Budget | None = None) -> str:
         rows = read_rows(window, read_header(window))
     except MalformedError:
         return ""
-    for _, kind, _, start, length, _ in rows:
+    for _, kind, _, start, length, _, _ in rows:
         if start + length > len(image):
             continue
         if kind == SHT_NOTE and (release := _RELEASE.search(image, start, start + length)):
@@ -126,7 +126,7 @@ def _sections(window: Window, header: Header) -> tuple[dict[str, int], list[tupl
     kernels = {name[len(_KERNEL) :] for name in names if name.startswith(_KERNEL)}
     sizes: dict[str, int] = {}
     notes = []
-    for name, (_, kind, _, start, size, _) in zip(names, rows, strict=True):
+    for name, (_, kind, _, start, size, _, _) in zip(names, rows, strict=True):
         if size and kind != SHT_NOBITS:
             at = name.find(".", 1)
             while at >= 0 and name[at + 1 :] not in kernels:

@@ -77,6 +77,8 @@ class Section(NamedTuple):
     type: int = 0
     flags: int = 0
     link: int = 0  # the number of a related section: of a symbol table, its strings
+    address: int = 0  # in memory, if it is loaded
+    memory: int = 0  # bytes in memory
 
 
 class VersionNeed(NamedTuple):

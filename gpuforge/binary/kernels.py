@@ -40,13 +40,13 @@ def of_cubin(image: bytes) -> dict[str, Sizes]:
     names = read_names(window, header, rows)
     info = {
         name[len(_INFO) :]: window.read(start, size)
-        for name, (_, _, _, start, size, _) in zip(names, rows, strict=True)
+        for name, (_, _, _, start, size, _, _) in zip(names, rows, strict=True)
         if name.startswith(_INFO)
     }
     tables = [row for row in rows if row[1] == SHT_SYMTAB]
     return {
         symbol: _parameters(info.get(symbol, b""))
-        for _, _, _, start, size, link in tables
+        for _, _, _, start, size, link, _ in tables
         for symbol in _entries(window, window.read(start, size), rows[link] if link < len(rows) else None)
     }
 

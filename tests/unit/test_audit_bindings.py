@@ -14,6 +14,7 @@ from audit_samples import elf, wheel, with_ident
 from proof_samples import MODULE
 
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.elf.header import DT_GNU_HASH, DT_HASH, DT_SYMTAB
 from gpuforge.binary.elf.symbols import gnu_hash
@@ -55,6 +56,9 @@ def ours(*undefined: str, needed: Sequence[str] = ("libx.so.1",)) -> bytes:
         (ours("PyList_Append"), [], ""),
         (ours("PyErr_GetRaisedException"), [], "{} needs functions that CPython 3.11 does not have: "
                                                "PyErr_GetRaisedException"),
+        (ours("PyFoo_Bar"), [], "nothing that is loaded with {} defines PyFoo_Bar"),
+        (ours("PyFoo_Bar"), ["PyFoo_Bar"], ""),
+        (ours("_PyUnicode_Ready"), [], ""),
     ],
 )  # fmt: skip
 def test_functions_that_are_defined(
@@ -62,6 +66,35 @@ def test_functions_that_are_defined(
 ) -> None:
     path = wheel(tmp_path, {MODULE: module, LIBRARY: elf(soname="libx.so.1", defined=defined)})
     assert withheld(path) == reason.format(MODULE.rpartition("/")[2])
+
+
+OF_LATER = "functions of Pythons other than CPython up to 3.13"
+
+
+@pytest.mark.parametrize(
+    ("name", "tag", "reason", "unjudged"),
+    [
+        ("_PyUnicode_Ready", "cp311-cp311", "", False),  # until 3.11
+        ("_PyUnicode_Ready", "cp312-cp312", "CPython 3.12 does not have", False),
+        ("_PyUnicode_Ready", "py3-none", "not every CPython has", False),
+        ("PyFoo_Bar", "cp313-cp313", "defines PyFoo_Bar", False),
+        ("PyFoo_Bar", "cp313-cp313t", "", True),
+        ("PyFoo_Bar", "cp314-cp314", "", True),
+        ("PyPyList_Append", "pp311-pypy311_pp73", "", True),
+    ],
+)
+def test_functions_that_a_python_of_the_tags_does_not_have(
+    tmp_path: Path, name: str, tag: str, reason: str, unjudged: bool
+) -> None:
+    path = wheel(
+        tmp_path,
+        {"demo/ext.so": ours(name), LIBRARY: elf(soname="libx.so.1")},
+        name=f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl",
+    )
+    assert reason in withheld(path)
+    assert bool(reason) == bool(withheld(path))
+    (proof,) = (p for w in audit([path]).wheels for p in (*w.proofs, *w.withheld) if p.topic == "providers")
+    assert (OF_LATER in proof.text) == unjudged
 
 
 def compiled(folder: Path, name: str, source: str, *flags: str, script: str = "") -> Path:
@@ -235,26 +268,83 @@ def test_files_that_are_not_what_is_loaded(tmp_path: Path, file: str, content: b
     assert withheld(wheel(tmp_path, {MODULE: module, file: content})) == reason.format(name, name)
 
 
+def with_symbol(path: Path, name: str, field: int, value: int) -> bytes:
+    """Return a library with another byte, or at 8 another address, in one of its dynamic symbols."""
+    data = bytearray(path.read_bytes())
+    with opened(path) as file:
+        assert file is not None
+        at, names = file.dynamic.place(DT_SYMTAB), file.dynamic.strings
+        while names.text(int.from_bytes(data[at : at + 4], "little")) != name:
+            at += 24
+    size = 8 if field == 8 else 1
+    data[at + field : at + field + size] = value.to_bytes(size, "little")
+    return bytes(data)
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize(("field", "value", "found"), [
     (4, 0x12, True), (4, 0x22, True), (4, 0x02, False), (4, 0x13, False), (5, 3, True), (5, 2, False), (8, 0, False),
-], ids=["global", "weak", "local", "a section", "protected", "hidden", "no value"])  # fmt: skip
+    (8, 1 << 30, False),
+], ids=["global", "weak", "local", "a section", "protected", "hidden", "no value", "nowhere"])  # fmt: skip
 def test_symbols_that_the_dynamic_linker_passes_over(
     tmp_path: Path, field: int, value: int, found: bool
 ) -> None:
-    data = bytearray(compiled(tmp_path, "ext.so", INIT, "-Wl,--build-id=none").read_bytes())
-    with opened(tmp_path / "ext.so") as file:
-        assert file is not None
-        at = file.dynamic.place(DT_SYMTAB)
-        names = file.dynamic.strings
-        while names.text(int.from_bytes(data[at : at + 4], "little")) != "PyInit_ext":
-            at += 24
-    data[at + field : at + field + (8 if field == 8 else 1)] = value.to_bytes(
-        8 if field == 8 else 1, "little"
-    )
-    reason = withheld(wheel(tmp_path, {MODULE: bytes(data)}))
+    path = compiled(tmp_path, "ext.so", INIT, "-Wl,--build-id=none")
+    reason = withheld(wheel(tmp_path, {MODULE: with_symbol(path, "PyInit_ext", field, value)}))
     assert reason == "" if found else reason.endswith(" does not define PyInit_ext")
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize("kind", [0x12, 0x10, 0x1A], ids=["function", "label", "chooser"])
+def test_a_function_that_is_no_code(tmp_path: Path, kind: int) -> None:
+    source = "int x(void) { return 1; }\nint y = 1;\n"
+    library = compiled(tmp_path, "libx.so.1", source, "-nostdlib", "-Wl,--build-id=none")
+    uses = f"{INIT}int x(void);\nint use(void) {{ return x(); }}\n"
+    rpath = "-Wl,-rpath,$ORIGIN/../demo.libs"
+    module = compiled(tmp_path, "ext.so", uses, "./libx.so.1", rpath).read_bytes()
+    library.write_bytes(with_symbol(library, "x", 4, kind))
+    assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: library.read_bytes()})) == ""
+    data = with_symbol(library, "x", 8, 64)  # among the program headers
+    reason = (X_IS % ("function", "variable")).format(MODULE.rpartition("/")[2])
+    assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: data})) == reason
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_imports_that_no_linker_writes(tmp_path: Path) -> None:
+    uses = f'{INIT}int printf(const char *, ...);\nint use(int n) {{ return printf("%d", n); }}\n'
+    module = compiled(tmp_path, "ext.so", uses)
+    data = bytearray(module.read_bytes())
+    assert withheld(wheel(tmp_path, {MODULE: bytes(data)})) == ""
+    with opened(module) as file:
+        assert file is not None
+        versions, count = file.dynamic.place(0x6FFFFFF0), file.dynamic.values[5] - file.dynamic.values[6]
+    data[versions : versions + count // 24 * 2] = b"\x55\0" * (count // 24)
+    hidden = with_symbol(module, "printf", 5, 2)
+    for changed, what in ((bytes(data), "at a version that it does not name"), (hidden, "as a hidden one")):
+        report = audit([wheel(tmp_path, {MODULE: changed})])
+        (finding,) = (f for f in report.findings if f.code == "GF705")
+        assert what in lines(finding)[0]
+        assert not [p for p in report.wheels[0].proofs if p.topic == "providers"]
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "reason"),
+    [
+        ("demo/ext.so", "PyInit_ext", ""),
+        ("demo/größe.so", "PyInitU_gre_6ka8i", ""),
+        ("demo/größe.so", "PyInit_größe", "größe.so does not define PyInitU_gre_6ka8i"),
+        ("demo/__init__.so", "PyInit_demo", ""),
+        ("demo/__init__.so", "PyInit_other", "__init__.so does not define PyInit_demo"),
+    ],
+)
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_the_function_that_python_looks_for(tmp_path: Path, file: str, function: str, reason: str) -> None:
+    module = compiled(tmp_path, "ext.so", INIT.replace("PyInit_ext", function)).read_bytes()
+    assert withheld(wheel(tmp_path, {file: module})) == reason
 
 
 @pytest.mark.parametrize(

@@ -453,6 +453,18 @@ CASES: dict[str, tuple[Topic, dict[str, Any], list[str]]] = {
         {"files": {EXT: elf()}, "against": Against("nvhpc", frozenset({"liba.so", "libb.so"}), "", "nvhpc")},
         ["nvhpc: the wheel loads no second copy of the 2 libraries that releases of nvhpc have"],
     ),
+    "second copies that others may load": (
+        "against",
+        {
+            "files": {EXT: elf()},
+            "requires": ("numpy", "rich; extra == 'x'"),
+            "against": Against("the folder /x", frozenset({"liba.so"})),
+        },
+        [
+            "the folder /x: the wheel loads no second copy of its 1 library; what required packages load was not "
+            "followed: numpy"
+        ],
+    ),
 }  # fmt: skip
 
 

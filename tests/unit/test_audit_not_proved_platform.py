@@ -24,7 +24,7 @@ from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 GLIBC = {"libc.so.6": ["GLIBC_2.17"]}
 PLAIN = elf(versions=GLIBC)
 TAG = "manylinux_2_17_x86_64"
-RELR = (36, 0x100)
+RELR = ((36, 0x100), (37, 8))
 GNU_STACK, UNKNOWN = struct.pack("<I", 0x6474E551), struct.pack("<I", 0x65041580)
 VERNEEDNUM = 0x6FFFFFFF
 
@@ -119,15 +119,15 @@ def findings(path: Path) -> set[str]:
             id="the stack is executable by default",
         ),
         pytest.param(
-            elf(versions={"libc.so.6": ["GLIBC_2.17", "GLIBC_ABI_DT_RELR"]}, dynamic=[RELR]),
-            elf(versions=GLIBC, dynamic=[RELR]),
+            elf(versions={"libc.so.6": ["GLIBC_2.17", "GLIBC_ABI_DT_RELR"]}, dynamic=RELR),
+            elf(versions=GLIBC, dynamic=RELR),
             "manylinux_2_36_x86_64",
             "GF501",
             id="DT_RELR without its version, which glibc refuses",
         ),
         pytest.param(
             elf(versions={"libm.so.6": ["GLIBC_2.17"]}),
-            elf(versions={"libm.so.6": ["GLIBC_2.17"]}, dynamic=[RELR]),
+            elf(versions={"libm.so.6": ["GLIBC_2.17"]}, dynamic=RELR),
             "manylinux_2_35_x86_64",
             "GF501",
             id="DT_RELR, which an older glibc does not read",

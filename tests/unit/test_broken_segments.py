@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -12,6 +15,9 @@ from golden import hold_findings
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.binary.elf import linked_file
+from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.header import PF_X, PT_DYNAMIC, PT_GNU_RELRO
+from gpuforge.binary.window import Window
 from gpuforge.errors import ActionError
 from gpuforge.package import repair
 
@@ -32,8 +38,8 @@ def changed(segment: int, field: int, value: int) -> bytes:
     return bytes(data)
 
 
-def with_dynamic(tag: int, value: int) -> bytes:
-    data = bytearray(PLAIN)
+def with_dynamic(tag: int, value: int, sample: bytes = PLAIN) -> bytes:
+    data = bytearray(sample)
     place: int = struct.unpack_from("<Q", data, 64 + 56 + OFFSET)[0]
     while struct.unpack_from("<q", data, place)[0] != tag:
         place += 16
@@ -83,10 +89,10 @@ def over_two_pages() -> bytes:
     return bytes(data)
 
 
-def relocated(place: int, kind: int, dynamic_flags: int = 6) -> bytes:
+def relocated(place: int, kind: int, dynamic_flags: int = 6, symbol: int = 0) -> bytes:
     """Return a sample with one relocation."""
-    row = struct.pack("<QII", place, kind, 0) + bytes(8)
-    data = bytearray(elf(segment=(0x6474E552, row), dynamic=[(7, 64 + 56 * 4 + 1), (8, 24)]))
+    row = struct.pack("<QII", place, kind, symbol) + bytes(8)
+    data = bytearray(elf(segment=(0x6474E552, row), dynamic=[(7, 64 + 56 * 4 + 1), (8, 24), (9, 24)]))
     struct.pack_into("<I", data, 64 + 56 + 4, dynamic_flags)
     return bytes(data)
 
@@ -121,11 +127,20 @@ BROKEN = {
     "a segment of a terabyte": ("error", changed(LOAD, MEMORY, 1 << 41)),
     "relocations of 16 bytes": ("error", elf(dynamic=[(9, 16)])),
     "functions with relocations of the other kind": ("error", elf(dynamic=[(20, 17)])),
-    "relocations elsewhere": ("error", elf(dynamic=[(7, 1 << 20), (8, 24)])),
+    "relocations elsewhere": ("error", elf(dynamic=[(7, 1 << 20), (8, 24), (9, 24)])),
     "a relocation of a type that nobody knows": ("error", relocated(64, 200)),
     "a relocation outside of all segments": ("error", relocated(1 << 20, 8)),
     "a relocation of what may only be read": ("error", with_flags(4, relocated(64, 8, DYNAMIC_READ))),
     "more counted relocations than there are": ("error", elf(dynamic=[(0x6FFFFFF9, 8)])),
+    "relocations without their size": ("error", elf(dynamic=[(7, 64), (8, 0)])),
+    "packed relocations of 16 bytes": ("error", elf(dynamic=[(36, 64), (37, 16)])),
+    "a relocation by a symbol that is not there": ("error", relocated(64, 8, symbol=7)),
+    "thread-local variables of 8 GB": ("error", with_tls(16, memory=1 << 33)),
+    "a segment aligned to 64 TB": ("error", changed(LOAD, ALIGN, (1 << 46) - (1 << 16))),
+    "a fault behind one that is only a warning": (
+        "error",
+        with_dynamic(14, 1 << 20, elf(soname="libx.so", dynamic=[(9, 16)])),
+    ),
 }
 
 
@@ -144,13 +159,101 @@ def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: b
     [PLAIN, changed(LOAD, MEMORY, 1 << 16), second_load(1 << 20), changed(RELRO, MEMORY, 4000),
      with_flags(2), elf(dynamic=[(13, 64), (9, 24), (20, 7)]),
      with_tls(32), with_tls(0), with_tls(1, size=0, memory=1 << 20),
-     relocated(64, 8), relocated(1 << 20, 0), elf(dynamic=[(7, 1 << 20), (8, 0)])],
+     relocated(64, 8), relocated(1 << 20, 0), elf(dynamic=[(7, 1 << 20), (8, 0), (9, 24)])],
     ids=["sound", "zeros behind", "two segments", "read-only to the end of a page", "written", "code of the end",
          "thread-local variables", "not aligned", "zeros in no segment", "a relocation", "an empty one",
          "no relocations"],
 )  # fmt: skip
 def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:
     assert findings_of(tmp_path, data) == []
+
+
+# It has a constructor, a pointer that is relocated, data and zeros that code writes to, and calls of another library.
+SOURCE = """int abs(int), lots[3000], one = 1;
+int *where = &one;
+__attribute__((constructor)) static void start(void) { lots[2999] = one++ + abs(*where); }
+"""
+
+
+def with_segment(data: bytearray, kind: int, offset: int, value: int, flags: int = 0) -> None:
+    """Change a field of the last program header of a type, that has these flags."""
+    places = range(64, 64 + 56 * data[56], 56)
+    at = [
+        at for at in places if data[at : at + 4] == struct.pack("<I", kind) and data[at + 4] & flags == flags
+    ][-1]
+    struct.pack_into("<I" if offset == 4 else "<Q", data, at + offset, value)
+
+
+def sealed(data: bytearray, name: str) -> None:
+    """Let PT_GNU_RELRO end behind the page in which a section ends."""
+    with_file = ElfFile(Window.of(bytes(data)))
+    section, relro = with_file.section(name), with_file.header.segment(PT_GNU_RELRO)
+    assert section
+    assert relro
+    end = -(-(section.address + section.memory) // 4096) * 4096
+    with_segment(data, PT_GNU_RELRO, MEMORY, end - relro.address)
+
+
+def with_value(data: bytearray, tag: int, change: Callable[[int], int]) -> None:
+    header = ElfFile(Window.of(bytes(data))).header.segment(PT_DYNAMIC)
+    assert header
+    at = header.offset
+    while struct.unpack_from("<q", data, at)[0] != tag:
+        at += 16
+    struct.pack_into("<Q", data, at + 8, change(struct.unpack_from("<Q", data, at + 8)[0]))
+
+
+def started_at(data: bytearray, address: int) -> None:
+    """Let the last entry of the table of initialization lead to an address."""
+    file = ElfFile(Window.of(bytes(data)))
+    start, table = file.dynamic.values[25], file.dynamic.place(7)
+    for at in range(table, table + file.dynamic.values[8], 24):
+        if struct.unpack_from("<Q", data, at)[0] == start + file.dynamic.values[27] - 8:
+            struct.pack_into("<Q", data, at + 16, address)
+
+
+def packed_at(data: bytearray, address: int) -> None:
+    place = ElfFile(Window.of(bytes(data))).dynamic.place(36)
+    struct.pack_into("<Q", data, place, address)
+
+
+def zeros_in_file(data: bytearray) -> None:
+    """Let the last load end with what the file has of it."""
+    with_segment(data, 1, MEMORY, ElfFile(Window.of(bytes(data))).header.segment(1).size)  # type: ignore[union-attr]
+
+
+LAZY = "the table of functions that are bound at their first call"
+INIT_TABLE = "the table of initialization (DT_INIT_ARRAY)"
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(("flags", "change", "part", "kind"), [
+    ([], lambda _: None, "", ""),
+    (["-Wl,-z,lazy"], lambda _: None, "", ""),
+    (["-Wl,-z,now"], lambda data: sealed(data, ".got"), "", ""),
+    (["-Wl,-z,now"], lambda data: sealed(data, ".data"), ".data", "sealed"),
+    (["-Wl,-z,now"], lambda data: sealed(data, ".bss"), ".data", "sealed"),
+    (["-Wl,-z,lazy"], lambda data: sealed(data, ".got.plt"), LAZY, "sealed"),
+    ([], zeros_in_file, ".bss", "not mapped"),
+    (["-nostdlib", "-Dconstructor=used"], lambda data: with_segment(data, 1, 4, 4, PF_X), ".plt", "not executable"),
+    ([], lambda data: started_at(data, 64), INIT_TABLE, "function"),
+    ([], lambda data: with_value(data, 27, lambda size: size + 16), INIT_TABLE, "function"),
+    ([], lambda data: with_value(data, 8, lambda size: size - 24), ".rela.dyn", "left out"),
+    (["-Wl,-z,pack-relative-relocs"], lambda _: None, "", ""),
+    (["-Wl,-z,pack-relative-relocs"], lambda data: packed_at(data, 64), "the table of relocations (DT_RELR)", "target"),
+])  # fmt: skip
+def test_what_the_process_needs_of_a_compiled_file(
+    tmp_path: Path, flags: Sequence[str], change: Callable[[bytearray], None], part: str, kind: str
+) -> None:
+    (tmp_path / "x.c").write_text(SOURCE)
+    command = ["gcc", "-shared", "-fPIC", "-fno-builtin", "x.c", "-o", "x.so", *flags]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    data = bytearray((tmp_path / "x.so").read_bytes())
+    change(data)
+    (tmp_path / "x.so").write_bytes(data)
+    file = linked_file.read(tmp_path / "x.so")
+    assert file
+    assert [(each.part, each.kind) for each in file.broken][:1] == [(part, kind)] * bool(part)
 
 
 def test_debug_information_describes_what_was_removed(tmp_path: Path) -> None:

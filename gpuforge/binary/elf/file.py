@@ -32,7 +32,7 @@ SHT_PROGBITS, SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 1, 2, 7, 8, 11
 SHT_LLVM_OFFLOADING = 0x6FFF4C0B  # https://llvm.org/docs/Extensions.html: the images of clang's offloading
 SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 0x2, 0x4, 0x800
 
-Row = tuple[int, int, int, int, int, int]  # name, type, flags, offset, size, link
+Row = tuple[int, int, int, int, int, int, int]  # name, type, flags, offset, size, link, address
 
 
 def read_rows(window: Window, header: Header) -> list[Row]:
@@ -40,14 +40,19 @@ def read_rows(window: Window, header: Header) -> list[Row]:
     size, count = header.section_size, header.section_count
     if not count:
         return []
-    fields = layout(header.order + ("III4xIII12x" if header.bits == 32 else "IIQ8xQQI20x"))
+    fields = layout(header.order + ("IIIIIII12x" if header.bits == 32 else "IIQQQQI20x"))
     if size < fields.size:
         raise MalformedError.of(f"section headers of {size} bytes")
     window.budget.spend("entries", count)
     table = window.read(header.section_offset, size * count)
-    if size == fields.size:
-        return list(fields.iter_unpack(table))
-    return [fields.unpack_from(table, index * size) for index in range(count)]
+    return [
+        (name, kind, flags, offset, length, link, address)
+        for name, kind, flags, address, offset, length, link in (
+            fields.iter_unpack(table)
+            if size == fields.size
+            else (fields.unpack_from(table, index * size) for index in range(count))
+        )
+    ]
 
 
 def read_names(window: Window, header: Header, rows: list[Row]) -> list[str]:
@@ -56,7 +61,7 @@ def read_names(window: Window, header: Header, rows: list[Row]) -> list[str]:
         return []
     if header.section_names >= len(rows):
         raise MalformedError.of("its section names lie in a section that is not there")
-    _, _, _, offset, size, _ = rows[header.section_names]
+    _, _, _, offset, size, _, _ = rows[header.section_names]
     return StringTable(window, offset, size).texts([row[0] for row in rows]) if size else [""] * len(rows)
 
 
@@ -64,8 +69,8 @@ def read_sections(window: Window, header: Header) -> tuple[Section, ...]:
     """Return all sections. Raises MalformedError, and MissedError if they were not kept."""
     rows = read_rows(window, header)
     return tuple(
-        Section(name, start, 0 if kind == SHT_NOBITS else size, kind, flags, link)
-        for name, (_, kind, flags, start, size, link) in zip(
+        Section(name, start, 0 if kind == SHT_NOBITS else size, kind, flags, link, address, size)
+        for name, (_, kind, flags, start, size, link, address) in zip(
             read_names(window, header, rows), rows, strict=True
         )
     )
@@ -215,7 +220,8 @@ def defined_versions(file: ElfFile) -> dict[int, str]:
     place, names = file.dynamic.place(DT_VERDEF), dict[int, str]()
     row, part = layout(file.header.order + "HHHHIII"), layout(file.header.order + "II")
     for _ in range(window.size // 20):
-        _, _, number, _, hashed, first, following = row.unpack(window.read(place, row.size))
+        release, _, number, _, hashed, first, following = row.unpack(window.read(place, row.size))
+        _check_release("Verdef", release)
         window.budget.spend("entries", 1)
         name = strings.text(part.unpack(window.read(place + first, part.size))[0])
         # old patchelfs wrote XXXX over the names: the file loads, and nothing that needs a version finds it
@@ -241,6 +247,14 @@ def _check_hash(version: str, hashed: int) -> None:
         raise MalformedError.of(f"the symbol version {version:.80} has the hash of another name")
 
 
+def _check_release(table: str, release: int) -> None:
+    """Raise MalformedError for a record of a version that glibc refuses (elf/dl-version.c)."""
+    if release != 1:
+        raise MalformedError.of(
+            f"its symbol versions ({table}) have version {release}, and glibc takes only 1"
+        )
+
+
 def _needs(file: ElfFile) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     window, values, strings = file.window, file.dynamic.values, file.dynamic.strings
     if DT_VERNEED not in values:
@@ -249,7 +263,8 @@ def _needs(file: ElfFile) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     row, part = layout(file.header.order + "HHIII"), layout(file.header.order + "IHHII")
     left = window.size // 16
     for _ in range(left):  # glibc follows the chain to its end and ignores DT_VERNEEDNUM
-        _, count, library, first, following = row.unpack(window.read(need, 16))
+        release, count, library, first, following = row.unpack(window.read(need, 16))
+        _check_release("Verneed", release)
         window.budget.spend("entries", 1 + count)
         names, position = [], need + first
         left -= count

@@ -5,15 +5,24 @@ patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.c
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuforge.binary.elf.file import ElfFile, opened, version_needs
+from gpuforge.binary.elf.file import (
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHT_NOBITS,
+    SHT_PROGBITS,
+    ElfFile,
+    opened,
+    version_needs,
+)
 from gpuforge.binary.elf.header import (
     DT_FILTER,
     DT_FLAGS,
+    DT_FLAGS_1,
     DT_GNU_HASH,
     DT_HASH,
     DT_JMPREL,
@@ -33,6 +42,7 @@ from gpuforge.binary.elf.header import (
     PF_R,
     PF_W,
     PF_X,
+    PROGRAM,
     PT_DYNAMIC,
     PT_GNU_RELRO,
     PT_INTERP,
@@ -42,7 +52,7 @@ from gpuforge.binary.elf.header import (
     Header,
     Segment,
 )
-from gpuforge.binary.elf.symbols import dynamic_symbols
+from gpuforge.binary.elf.symbols import dynamic_symbols, symbol_count
 from gpuforge.binary.facts import BrokenSegment, VersionNeed
 from gpuforge.errors import MalformedError
 
@@ -57,16 +67,25 @@ _TEXTS = {
     DT_RUNPATH: "RUNPATH",
     DT_FILTER: "FILTER",
 }
-_DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELAENT = 12, 13, 20, 9
+_DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELAENT, _DT_PLTRELSZ = 12, 13, 20, 9, 2
+_DT_RELR, _DT_RELRENT = 36, 37
+_ARRAYS = {25: 27, 26: 28}  # DT_INIT_ARRAY, DT_FINI_ARRAY and their sizes
 _DT_RELACOUNT = 0x6FFFFFF9
 _DT_TEXTREL, _DF_TEXTREL = 22, 4
+# the flags by which glibc binds all functions when it loads a file, before it seals their table
+_AT_ONCE = {24: ~0, DT_FLAGS: 8, DT_FLAGS_1: 1}
+_SHT_RELA, _SHF_TLS = 4, 0x400
+_WRITTEN = (".data", ".bss")
 _MOST_RELOCATIONS = 1 << 20  # bytes of a table
 # the types that glibc knows, by machine (sysdeps/*/dl-machine.h, elf_machine_rela)
 _RELOCATIONS = {
     EM_X86_64: {0, 1, 2, 5, 6, 7, 8, 10, 16, 17, 18, 32, 33, 36, 37, 38},
     EM_AARCH64: {0, 256, 257, 258, 1024, 1025, 1026, 1027, 1028, 1029, 1030, 1031, 1032},
 }
+# the kinds of relocations by which a table gets the address of code
+_RELATIVE = {EM_X86_64: (8, 37), EM_AARCH64: (1027, 1032)}
 _FARTHEST = 1 << 40  # bytes that a file takes in memory; no system maps many times more
+_MOST_TLS = 1 << 32  # bytes of thread-local variables, which each thread takes
 # tables and functions that the dynamic linker reads or calls, by their addresses, and their sizes
 _POINTERS = {
     DT_HASH: ("the hash table (DT_HASH)", 0), DT_GNU_HASH: ("the hash table (DT_GNU_HASH)", 0),
@@ -99,7 +118,16 @@ SENTENCES = {
     "value": "{0} is {value}, and glibc ends the process if it is not {expected}",
     "type": "{0} has a relocation of type {value}, and glibc ends the process if it does not know the type",
     "target": "{0} changes address {address:#x}, where nothing can be written",
+    "symbol": "{0} has a relocation by symbol {value}, and there are {expected}",
+    "function": "{0} names address {address:#x}, where no code is",
+    "left out": "the section {0} lies outside of the relocations that the dynamic section names",
+    "not mapped": "the section {0} lies in no PT_LOAD segment",
+    "not executable": "the section {0} has code and may not be executed",
+    "sealed": "{0} lies in PT_GNU_RELRO, and may not be written when the file is loaded",
+    "none": "{0} is missing, and glibc ends the process without it",
+    "large": "{0} takes {value:,} bytes of each thread",
     "power": "{0} is aligned to {align} bytes, which is not a power of two",
+    "apart": "{0} is aligned to {align} bytes, farther than systems map",
     "align": "{0} is aligned to {align} bytes, and glibc refuses what is not whole pages",
 }
 """The sentences for the kinds of problems, with placeholders for the part and the facts."""
@@ -122,7 +150,10 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
         return tuple(broken)
     others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
     others += _of_dynamic([s for s in header.segments if s.type == PT_DYNAMIC], loads)
-    return tuple(others) or _of_strings(file, header) or tuple(_of_tables(file, header, loads))
+    for check in (_of_strings, _of_tables, _of_sections):
+        if all(problem.loads for problem in others):
+            others += check(file, header, loads)
+    return tuple(others)
 
 
 def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
@@ -140,6 +171,8 @@ def _of_load(index: int, load: Segment, size: int, first: int) -> BrokenSegment 
         return _load(index, "unreadable")
     if load.address + load.memory > _FARTHEST + first:
         return _load(index, "far", end=load.address + load.memory)
+    if load.align > _FARTHEST:
+        return _load(index, "apart", align=load.align)
     if load.align % _PAGE:
         return _load(index, "align", align=load.align)
     if load.align & (load.align - 1):
@@ -156,6 +189,8 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
             return BrokenSegment(name, "power", {"align": segment.align})
         if segment.memory < segment.size:
             return BrokenSegment(name, "size")
+        if segment.memory > _MOST_TLS:
+            return BrokenSegment(name, "large", {"value": segment.memory})
         if not segment.size:
             return None
         segment = segment._replace(memory=segment.size)  # its zeros are in no PT_LOAD
@@ -196,7 +231,7 @@ def _in_pages(segment: Segment, loads: list[Segment]) -> bool:
     return end >= segment.address + segment.memory
 
 
-def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
+def _of_strings(file: ElfFile, header: Header, _: list[Segment]) -> tuple[BrokenSegment, ...]:
     """Return the problems of the table of strings with NEEDED and SONAME."""
     values = file.dynamic.values
     if not values:
@@ -243,19 +278,22 @@ def _of_tables(file: ElfFile, header: Header, loads: list[Segment]) -> Iterator[
         elif start in code and not within[0].flags & PF_X:
             yield BrokenSegment(name, "code")
         elif tag in (DT_RELA, DT_JMPREL) and header.machine in _RELOCATIONS:
-            yield from _of_relocations(name, file, start - within[0].address + within[0].offset, size)
-    expected = (
-        {_DT_RELAENT: ("DT_RELAENT", 24), _DT_PLTREL: ("DT_PLTREL", DT_RELA)} if header.bits == 64 else {}
-    )
-    for tag, (name, value) in expected.items():
-        if values.get(tag, value) != value:
-            yield BrokenSegment(name, "value", {"value": values[tag], "expected": value})
+            place = start - within[0].address + within[0].offset
+            yield from _of_relocations(name, file, place, size, of_functions=tag == DT_JMPREL)
+        elif tag == _DT_RELR and header.bits == 64:
+            yield from _of_packed(name, file, start - within[0].address + within[0].offset, size)
+        elif tag in _ARRAYS and header.machine in _RELOCATIONS:
+            yield from _of_array(name, file, range(start, start + size, 8), loads)
+    if header.bits == 64:
+        yield from _asserted(values)
     most = values.get(DT_RELASZ, 0) // 24
     if header.bits == 64 and values.get(_DT_RELACOUNT, 0) > most:
         yield BrokenSegment("DT_RELACOUNT", "count", {"value": values[_DT_RELACOUNT], "expected": most})
 
 
-def _of_relocations(name: str, file: ElfFile, start: int, size: int) -> Iterator[BrokenSegment]:
+def _of_relocations(
+    name: str, file: ElfFile, start: int, size: int, *, of_functions: bool
+) -> Iterator[BrokenSegment]:
     """Yield why glibc ends the process at a table of relocations, if it is at hand and of usual size."""
     size = size // 24 * 24
     if not 0 < size <= _MOST_RELOCATIONS or not file.window.has(start, start + size):
@@ -265,11 +303,122 @@ def _of_relocations(name: str, file: ElfFile, start: int, size: int) -> Iterator
     if unknown := kinds - _RELOCATIONS[file.header.machine]:
         yield BrokenSegment(name, "type", {"value": min(unknown)})
     values, places = file.dynamic.values, array("Q", table)[::3]
+    if 0 not in kinds:
+        yield from _of_targets(name, file, min(places), max(places))
+    symbol, count = max(array("I", table)[3::6]), symbol_count(file)
+    if count is not None and symbol >= max(count, 1):
+        yield BrokenSegment(name, "symbol", {"value": symbol, "expected": count})
+    sealed = file.header.segment(PT_GNU_RELRO)
+    at_once = any(values.get(tag, 0) & flag for tag, flag in _AT_ONCE.items())
+    if of_functions and not at_once and _is_sealed(sealed, min(places), max(places)):
+        yield BrokenSegment("the table of functions that are bound at their first call", "sealed")
+
+
+def _of_packed(name: str, file: ElfFile, start: int, size: int) -> Iterator[BrokenSegment]:
+    """Yield the same of relative relocations in the packed form of DT_RELR (gABI, "Relocation")."""
+    size = size // 8 * 8
+    if not 0 < size <= _MOST_RELOCATIONS or not file.window.has(start, start + size):
+        return
+    places, following = [], 0
+    for entry in array("Q", file.window.read(start, size)):
+        if not entry & 1:
+            places.append(entry)
+            following = entry + 8
+        elif entry > 1:
+            places.append(following + 8 * (entry.bit_length() - 2))
+        following += 8 * 63 * (entry & 1)
+    yield from _of_targets(name, file, min(places), max(places))
+
+
+def _of_targets(name: str, file: ElfFile, *places: int) -> Iterator[BrokenSegment]:
+    values = file.dynamic.values
     into_text = _DT_TEXTREL in values or values.get(DT_FLAGS, 0) & _DF_TEXTREL
     written = [s for s in file.header.segments if s.type == PT_LOAD and (s.flags & PF_W or into_text)]
-    for place in () if 0 in kinds else (min(places), max(places)):
+    for place in places:
         if not any(s.address <= place < s.address + s.memory for s in written):
             yield BrokenSegment(name, "target", {"address": place})
+
+
+def _asserted(values: Mapping[int, int]) -> Iterator[BrokenSegment]:
+    """Yield what glibc asserts of the dynamic section of a file of 64 bits (elf/get-dynamic-info.h)."""
+    expected = (
+        (_DT_RELAENT, "DT_RELAENT", 24, DT_RELA), (_DT_PLTREL, "DT_PLTREL", DT_RELA, None),
+        (_DT_RELRENT, "DT_RELRENT", 8, _DT_RELR),
+    )  # fmt: skip
+    for tag, name, value, required_by in expected:
+        if tag not in values and required_by in values:
+            yield BrokenSegment(name, "none")
+        elif values.get(tag, value) != value:
+            yield BrokenSegment(name, "value", {"value": values[tag], "expected": value})
+
+
+def _of_array(name: str, file: ElfFile, slots: range, loads: list[Segment]) -> Iterator[BrokenSegment]:
+    """Yield an entry of a table of functions that leads to no code, if its relocations are at hand.
+
+    glibc calls all entries (elf/dl-init.c). Without a relocation an entry of a library stays as it is in the file.
+    """
+    values, window = file.dynamic.values, file.window
+    start, size = values.get(DT_RELA, 0), values.get(DT_RELASZ, 0) // 24 * 24 if DT_RELA in values else 0
+    at = file.header.file_offset(start) if size else 0
+    first = file.header.file_offset(slots.start)
+    if size > _MOST_RELOCATIONS or not (
+        window.has(at, at + size) and window.has(first, first + 8 * len(slots))
+    ):
+        return
+    table = array("Q", window.read(at, size))
+    known = {place: number for number, place in enumerate(table[::3]) if place in slots}
+    written = array("Q", window.read(first, 8 * len(slots)))
+    is_address = file.header.type == PROGRAM or _DT_RELR in values
+    for slot, address in zip(slots, written, strict=True):
+        if slot in known:
+            kind, target = table[3 * known[slot] + 1], table[3 * known[slot] + 2]
+            if kind not in _RELATIVE[file.header.machine]:  # a symbol's
+                continue
+        else:
+            target = address if is_address else 0
+        if not any(m.flags & PF_X and m.address <= target < m.address + m.memory for m in loads):
+            yield BrokenSegment(name, "function", {"address": target})
+            return
+
+
+def _is_sealed(sealed: Segment | None, first: int, last: int) -> bool:
+    """Return whether glibc takes the right to write to a part of what is between two addresses (_dl_protect_relro)."""
+    if sealed is None:
+        return False
+    start, end = (each // _PAGE * _PAGE for each in (sealed.address, sealed.address + sealed.memory))
+    return start <= last and first < end
+
+
+def _of_sections(file: ElfFile, header: Header, loads: list[Segment]) -> Iterator[BrokenSegment]:
+    """Yield the sections that a process cannot use as they were linked: code has their addresses in it.
+
+    Tables of the dynamic linker are others' work, as patchelf moves them and leaves their sections where they were.
+    """
+    values, sealed = file.dynamic.values, header.segment(PT_GNU_RELRO)
+    tables = ((DT_RELA, DT_RELASZ), (DT_JMPREL, _DT_PLTRELSZ))
+    relocations = [
+        range(values[tag], values[tag] + values.get(size, 0)) for tag, size in tables if tag in values
+    ]
+    for s in file.sections:
+        used = s.type in (SHT_PROGBITS, SHT_NOBITS, _SHT_RELA)
+        if not (used and s.flags & SHF_ALLOC and s.address and s.memory) or (
+            s.flags & _SHF_TLS and not s.size
+        ):
+            continue
+        load = next(
+            (m for m in loads if m.address <= s.address and s.address + s.memory <= m.address + m.memory),
+            None,
+        )
+        if load is None:
+            yield BrokenSegment(s.name, "not mapped")
+        elif s.flags & SHF_EXECINSTR and not load.flags & PF_X:
+            yield BrokenSegment(s.name, "not executable")
+        elif s.name in _WRITTEN and _is_sealed(sealed, s.address, s.address + s.memory - 1):
+            yield BrokenSegment(s.name, "sealed")
+        elif s.type == _SHT_RELA and not any(
+            s.address in table and s.address + s.memory - 1 in table for table in relocations
+        ):
+            yield BrokenSegment(s.name, "left out")
 
 
 class LinkedFile(NamedTuple):

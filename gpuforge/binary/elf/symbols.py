@@ -7,7 +7,7 @@ import re
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from gpuforge.binary.elf.header import (
     DT_SYMTAB,
     DT_VERSYM,
     EM_X86_64,
+    PF_X,
     PT_LOAD,
     PT_TLS,
     Header,
@@ -148,6 +149,12 @@ def dynamic_symbols(file: ElfFile) -> list[Symbol]:
     Raises MalformedError and MissedError.
     """
     return read_table(file.header, file.window.read(*(_place(file) or (0, 0))), file.dynamic.strings)
+
+
+def symbol_count(file: ElfFile) -> int | None:
+    """Return the number of dynamic symbols; None if it is not known. Raises MalformedError and MissedError."""
+    place = _place(file)
+    return None if place is None else place[1] // _layout(file.header).size
 
 
 def _place(file: ElfFile) -> tuple[int, int] | None:
@@ -266,6 +273,7 @@ _OF_KIND = {
     for kind in ("", "variable", _KINDS[_STT_TLS])
 }
 _HIDDEN, _SHN_ABS = (1, 2), 0xFFF1
+_STT_OBJECT, _OF_CODE, _ABSOLUTE = 1, (0, 2, 10), _SHN_ABS.to_bytes(2, "little")
 _MOST_IMPORTS = 1 << 17  # symbols of a table that are read
 _HIDDEN_VERSION = 0x8002  # the least number of a hidden version in DT_VERSYM, that of the first one
 
@@ -306,13 +314,13 @@ def bindings(file: ElfFile) -> Bindings | None:
                 hashes[number] = 0
     except MissedError:  # another pass takes too long
         return None
+    _check_imports(file, undefined, table, numbers, needed)
     imports: dict[tuple[str, str], list[str]] = {}
     for number, name in zip(undefined, _names(file, rows, undefined), strict=True):
         library, version = needed.get(numbers[number] & 0x7FFF, ("", "")) if numbers else ("", "")
         kind = _KINDS.get(rows[number][1] & 15, "")
         imports.setdefault((library, kind), []).append(f"{name}@{version}" if version else name)
-    kinds_of = bytes(map(table[4 if file.header.bits == 64 else 12 :: size].__getitem__, defined))
-    kinds = {kind: array("I", compress(hashes, kinds_of.translate(of))) for kind, of in _OF_KIND.items()}
+    kinds = _kinds(file, table, defined, hashes)
     if versions and numbers:
         at = {number: version_hash(version) if number > 1 else 0 for number, version in versions.items()}
         of_symbols = (at.get(numbers[n] & 0x7FFF, 0) for n in defined)
@@ -323,6 +331,48 @@ def bindings(file: ElfFile) -> Bindings | None:
     named = {key: tuple(names) for key, names in imports.items()}
     of_kinds = {kind: each.tobytes() for kind, each in kinds.items() if each}
     return Bindings(named, hashes.tobytes(), tuple(versions.values()), of_kinds, followed)
+
+
+def _check_imports(
+    file: ElfFile, undefined: Sequence[int], table: bytes, numbers: Sequence[int], needed: Container[int]
+) -> None:
+    """Raise MalformedError for imports that no linker writes: hidden ones, and those of a version without a name."""
+    size, bits = _layout(file.header).size, file.header.bits
+    others = table[5 if bits == 64 else 13 :: size]
+    for number in undefined:
+        version = numbers[number] & 0x7FFF if numbers else 0
+        if others[number] & 3 or (version > 1 and version not in needed):
+            name = file.dynamic.strings.text(_words(file.header, table[number * size :][:4])[0])
+            what = (
+                "as a hidden one" if others[number] & 3 else "at a version that it does not name (DT_VERSYM)"
+            )
+            raise MalformedError.of(f"it imports {name:.80} {what}")
+
+
+def _kinds(
+    file: ElfFile, table: bytes, defined: Sequence[int], hashes: "array[int]"
+) -> "dict[str, array[int]]":
+    """Return the hashes of symbols by kind, but for functions. A function outside of all code is a variable.
+
+    What is nowhere is hidden: its hash becomes 0.
+    """
+    size = _layout(file.header).size
+    kinds = bytearray(map(table[4 if file.header.bits == 64 else 12 :: size].__getitem__, defined))
+    if file.header.bits == 64 and file.header.order == "<":
+        loads = [s for s in file.header.segments if s.type == PT_LOAD]
+        code = [s for s in loads if s.flags & PF_X]
+        first = min((s.address for s in code), default=0)
+        behind = max((s.address + s.memory for s in code), default=0)
+        places = array("Q", table)[1::3]
+        for index, number in enumerate(defined):
+            place, kind = places[number], kinds[index] & 15
+            fixed = kind == _STT_TLS or table[size * number + 6 : size * number + 8] == _ABSOLUTE
+            if first <= place < behind or fixed:
+                continue
+            if not any(s.address <= place <= s.address + s.memory for s in loads):  # `_end` is behind them
+                hashes[index] = 0
+            kinds[index] = _STT_OBJECT if kind in _OF_CODE else kinds[index]
+    return {kind: array("I", compress(hashes, kinds.translate(of))) for kind, of in _OF_KIND.items()}
 
 
 def _hidden(file: ElfFile, table: bytes, numbers: Sequence[int], defined: Sequence[int]) -> Iterator[int]:
