@@ -134,10 +134,12 @@ CASES = {
             "demo-1.0.data/scripts/demo-build": b"#!/bin/sh\nexec /usr/local/cuda-11.4/bin/nvcc \"$@\"\n",
             "demo/bin/tool": b"#!/opt/python/cp311-cp311/bin/python\nFLAGS = '-I/tmp/build/demo/include'\n",
             "demo/make.sh": b"make -C /opt/build/demo\n",
+            "demo/share/nrnivmodl": b"#!/bin/sh\nexec /root/nrn/build/bin/nrnivmodl-core\n",
         },
         {
             "demo-1.0.data/scripts/demo-build": b"#!/usr/bin/env python3\nexec /usr/local/cuda/bin/nvcc > /tmp/log\n",
-            "demo/bin/tool": b"\x7fELF /opt/build/demo\0", "demo/make.sh": b"ls /opt/rocm-6.2/bin /opt/intel/x\n",
+            "demo/bin/tool": b"\x7fELF /opt/build/demo\0", "demo/share/nrnivmodl": b"see /root/nrn/build/bin\n",
+            "demo/make.sh": b"ls /opt/rocm-6.2/bin /opt/intel/x\n",
         },
     ),
     "a makefile of another machine among the sources that users compile": Case(
