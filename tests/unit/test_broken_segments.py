@@ -256,6 +256,19 @@ def test_what_the_process_needs_of_a_compiled_file(
     assert [(each.part, each.kind) for each in file.broken][:1] == [(part, kind)] * bool(part)
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize("kind", ["-static", "-static-pie", "-pie"])
+def test_a_program_is_whole_however_it_was_linked(tmp_path: Path, kind: str) -> None:
+    """A static one has relocations (of IFUNCs) and no dynamic section: its start-up code applies them."""
+    (tmp_path / "x.c").write_text(
+        "#include <string.h>\nint main(int n, char **words) { return strlen(words[0]); }"
+    )
+    subprocess.run(["gcc", kind, "x.c", "-o", "x"], check=True, cwd=tmp_path)
+    file = linked_file.read(tmp_path / "x")
+    assert file
+    assert file.broken == ()
+
+
 def test_debug_information_describes_what_was_removed(tmp_path: Path) -> None:
     assert findings_of(tmp_path, changed(LOAD, SIZE, 1), "demo/libx.so.debug") == []
 

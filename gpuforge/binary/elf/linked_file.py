@@ -395,6 +395,7 @@ def _of_sections(file: ElfFile, header: Header, loads: list[Segment]) -> Iterato
     Tables of the dynamic linker are others' work, as patchelf moves them and leaves their sections where they were.
     """
     values, sealed = file.dynamic.values, header.segment(PT_GNU_RELRO)
+    is_linked = bool(values)  # a static program applies its relocations itself
     tables = ((DT_RELA, DT_RELASZ), (DT_JMPREL, _DT_PLTRELSZ))
     relocations = [
         range(values[tag], values[tag] + values.get(size, 0)) for tag, size in tables if tag in values
@@ -415,8 +416,10 @@ def _of_sections(file: ElfFile, header: Header, loads: list[Segment]) -> Iterato
             yield BrokenSegment(s.name, "not executable")
         elif s.name in _WRITTEN and _is_sealed(sealed, s.address, s.address + s.memory - 1):
             yield BrokenSegment(s.name, "sealed")
-        elif s.type == _SHT_RELA and not any(
-            s.address in table and s.address + s.memory - 1 in table for table in relocations
+        elif (
+            is_linked
+            and s.type == _SHT_RELA
+            and not any(s.address in table and s.address + s.memory - 1 in table for table in relocations)
         ):
             yield BrokenSegment(s.name, "left out")
 
