@@ -58,6 +58,7 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         if toolchain.path and not compiled and not _uses(file, name) & TAKES_PATH:
             yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
+        yield from _cuda_for_gxx(file, number, item)
         if item.role != "fallback":
             continue
         tool = registry.toolchain(manifest.toolchain_of(item).compiler)
@@ -74,6 +75,22 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
             message = f"object {item.name!r}: modules are compiled by {able} only, so far"
             place = file.place("objects", number, "toolchain")
             yield Diagnostic(message, place, f"name a toolchain whose compiler is {able}")
+
+
+def _cuda_for_gxx(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
+    """Yield sources of CUDA in a library for g++, which hands files of unknown names to the linker."""
+    sources = [source for source in item.sources if source.endswith(".cu")]
+    for name in filter(None, (item.toolchain, *item.toolchains)):
+        own = file.manifest.toolchains[name]
+        if item.form != "library" or own.compiler != "g++" or not sources:
+            continue
+        if not any(flag.startswith("-x") for flag in (*own.flags, *item.flags)):
+            yield Diagnostic(
+                f"object {item.name!r}: g++ does not compile {sources[0]}",
+                file.place("objects", number, "sources"),
+                "name a toolchain whose compiler is nvcc or clang++, which compile C++ as well, or make the sources "
+                "for g++ an object of their own",
+            )
 
 
 def _uses(file: ManifestFile, name: str) -> set[str]:

@@ -66,6 +66,20 @@ toolchain = "host"
     assert all(d.hint for d in found)
 
 
+def test_gxx_gets_no_cuda(recipe: LoadRecipe, machine: Machine) -> None:
+    def mixed(compiler: str) -> ManifestFile:
+        return recipe(
+            ('sources = ["mod/*.cpp"]', 'sources = ["mod/*.cpp", "kernels/*.cu"]'),
+            ('toolchains = ["host"]', 'toolchains = ["device", "other"]'),
+            add=f"[toolchains.other]\n{compiler}\n",
+        )
+
+    (problem,) = problems(mixed('compiler = "g++"'), machine)
+    assert problem.message == "object 'mechanisms': g++ does not compile kernels/*.cu"
+    for compiler in ('compiler = "g++"\nflags = ["-x", "c++"]', 'compiler = "clang++"'):
+        plan_of(mixed(compiler), machine)
+
+
 CLANG = 'compiler = "clang++"\nflags = ["-fopenmp", "-fopenmp-targets=nvptx64"]'
 
 
