@@ -58,7 +58,7 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         if toolchain.path and not compiled and not _uses(file, name) & TAKES_PATH:
             yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
-        yield from _cuda_for_gxx(file, number, item)
+        yield from _not_compiled(file, number, item)
         if item.role != "fallback":
             continue
         tool = registry.toolchain(manifest.toolchain_of(item).compiler)
@@ -77,19 +77,17 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
             yield Diagnostic(message, place, f"name a toolchain whose compiler is {able}")
 
 
-def _cuda_for_gxx(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
-    """Yield sources of CUDA in a library for g++, which hands files of unknown names to the linker."""
-    sources = [source for source in item.sources if source.endswith(".cu")]
-    for name in filter(None, (item.toolchain, *item.toolchains)):
+def _not_compiled(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
+    """Yield sources of a library that a toolchain hands to the linker, as it does not know their names."""
+    for name in filter(None, (item.toolchain, *item.toolchains) if item.form == "library" else ()):
         own = file.manifest.toolchains[name]
-        if item.form != "library" or own.compiler != "g++" or not sources:
-            continue
-        if not any(flag.startswith("-x") for flag in (*own.flags, *item.flags)):
+        suffix = registry.toolchain(own.compiler).no_libraries_of
+        sources = [source for source in item.sources if suffix and source.endswith(suffix)]
+        if sources and not any(flag.startswith("-x") for flag in (*own.flags, *item.flags)):
             yield Diagnostic(
-                f"object {item.name!r}: g++ does not compile {sources[0]}",
+                f"object {item.name!r}: {own.compiler} does not compile {sources[0]}",
                 file.place("objects", number, "sources"),
-                "name a toolchain whose compiler is nvcc or clang++, which compile C++ as well, or make the sources "
-                "for g++ an object of their own",
+                "name a toolchain that compiles all sources, such as nvcc or clang++, or make them two objects",
             )
 
 

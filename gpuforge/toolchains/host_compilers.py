@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from packaging.version import Version
@@ -82,7 +83,7 @@ GXX = Family(
     answers=r"^\S+ \(.*\) (?P<version>\d+(?:\.\d+)+)(?: .*)?\n(?=[\s\S]*Free Software Foundation)",
 )
 
-GXX_TOOLCHAIN = _of_host(GXX, gxx_library)
+GXX_TOOLCHAIN = replace(_of_host(GXX, gxx_library), no_libraries_of=".cu")
 
 
 def parse_clangxx(output: str) -> tuple[Version, str] | None:

@@ -138,6 +138,7 @@ class Toolchain:
     program: Family | None = None  # how it is found on a machine; None: no program, or one from a package
     library: Callable[[Sequence[str], Sequence[str]], CompilerCall] | None = None
     """From names of sources and flags: how a user's machine makes one shared library."""
+    no_libraries_of: str = ""  # a suffix that it hands to the linker, unless a flag (-x) names the language
     module: Callable[[Sequence[str], str], CompilerCall] | None = None
     """From flags and a toolkit ("12.4"): how a user's machine compiles one source; a program writes a cubin."""
     extra: Callable[[str], str] | None = None

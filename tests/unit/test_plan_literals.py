@@ -80,9 +80,13 @@ def test_flags(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
 def test_flags_of_a_fallback_library(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
     library = f'kind = "library"\nstands-in-for = "mechanisms"\nflags = ["-D{TEXT}"]'
     abi = 'toolchains = ["host"]\nabi = { version = "1", headers = ["mod/*.cpp"] }'
-    for toolchain in ("device", "host"):
+    for toolchain, sources in (("device", "kernels/*.cu"), ("host", "mod/*.cpp")):
         file = recipe(
-            ('toolchain = "device"', f'toolchain = "{toolchain}"\n{library}'), ('toolchains = ["host"]', abi)
+            (
+                '["kernels/*.cu"]\ntoolchain = "device"',
+                f'["{sources}"]\ntoolchain = "{toolchain}"\n{library}',
+            ),
+            ('toolchains = ["host"]', abi),
         )
         assert users(file, machine, tmp_path, f"-D{TEXT}") == {"kernels/default-kernels/library"}
 
