@@ -46,9 +46,8 @@ class FetchRequirements(Step[P]):
     answer: P | None = None
     constraints: P | None = None
     python: P
-    built: tuple[
-        P, ...
-    ] = ()  # folders of wheels that were built before, for packages without wheels on the index
+    # folders of wheels that were built before, for packages without wheels on the index
+    built: tuple[P, ...] = ()
     requires: tuple[str, ...] = ()
     indexes: Indexes = field(default_factory=dict)  # of packages that have an index of their own
     what: str = "the build requirements"
