@@ -1,7 +1,6 @@
 """The code to embed for architectures, as manifests, nvcc, CMake and torch write it."""
 
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
 
 from gpuforge.runtime.arch import Arch
@@ -50,11 +49,6 @@ class Target(NamedTuple):
 
 def targets(archs: Sequence[str], ptx: "str | None" = None) -> "tuple[Target, ...]":
     """Return a manifest's `archs` and `ptx`: first all machine code, then each PTX once; raises ValueError."""
-    return _targets(tuple(archs), ptx)
-
-
-@cache
-def _targets(archs: "tuple[str, ...]", ptx: "str | None") -> "tuple[Target, ...]":
     parsed = [Target.parse(text) for text in archs]
     virtual = [target.arch for target in parsed if target.ptx] + ([Arch.parse(ptx)] if ptx else [])
     real = [Target(target.arch) for target in parsed if target.real]

@@ -322,11 +322,11 @@ def toolkits(data: Raw) -> Iterator[Problem]:
 
 def architectures(data: Raw) -> Iterator[Problem]:
     """Yield tables for machines without wheels, and what contradicts a toolkit's `archs = []`: there is no GPU code."""
-    known, written = {"x86_64", "aarch64"}, table(data, "wheel").get("machines")
+    known, written = ("x86_64", "aarch64"), table(data, "wheel").get("machines")
     machines = written if isinstance(written, list) and all(machine in known for machine in written) else []
     for key, version in toolkits_of(data):
-        for machine in known & version.keys():
-            if machines and machine not in machines:
+        for machine in known:
+            if machine in version and machines and machine not in machines:
                 yield Problem(
                     ("cuda", key, machine),
                     f"{_version_table(key)} has architectures for {machine}, but [wheel] machines does not list it",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from packaging.specifiers import SpecifierSet
@@ -327,6 +328,9 @@ class CudaOfMachine(Table):
     """As in `[cuda.<version>]`, whose `ptx` does not count here."""
 
 
+_targets = cache(targets)  # of the same architectures in every cell
+
+
 class CudaVersion(Table):
     """One CUDA toolkit, and the architectures to build for with it."""
 
@@ -375,7 +379,7 @@ class CudaVersion(Table):
     @property
     def targets(self) -> tuple[Target, ...]:
         """`archs` and `ptx` together, once no "common" is in them: first all machine code, then PTX."""
-        return targets(self.archs, self.ptx)
+        return _targets(self.archs, self.ptx)
 
 
 _VERSIONS = "<version>"  # the alias below: how the gathered tables are called in the errors' locations
