@@ -238,7 +238,7 @@ def audit(
     )
     return context.add_step(
         step,
-        context.machine.at(cell),
+        None,  # it reads the wheel alone, and nothing of an image
         id=f"{cell.id}/audit",
         kind="audit",
         title=f"audit the wheel of {cell.id}",

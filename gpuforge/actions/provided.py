@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from gpuforge.actions.toolkit import toolkit
 from gpuforge.cuda.provided import CudaNeeds, Provided
 from gpuforge.cuda.version import major_of
 from gpuforge.plan import variables
-from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
+from gpuforge.plan.action import ActionInput, Handle, ImageInput, P, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext
 
@@ -32,6 +31,7 @@ class WheelLinks(Step[P]):
     kernels: tuple[P, ...] = ()  # libraries that go into it
     toolkit: P | None = None
     cuda: str  # the toolkit: "13.0"
+    machine: str  # type, as in `[wheel] machines`
     pins: Mapping[str, str] = field(default_factory=dict)  # versions of the toolkit's pip packages
     pins_file: str = ""  # a file of the toolkit with more of them
 
@@ -50,7 +50,7 @@ class WheelLinks(Step[P]):
         for number, folder in enumerate(self.kernels):
             shutil.copytree(folder, tree / f"kernels{number}")
         needed = links.needed_of(tree, self.cuda, links.all_pins(self.pins, self.toolkit, self.pins_file))
-        always = [str(line) for line in own if metadata.always_holds(line.marker, platform.machine())]
+        always = [str(line) for line in own if metadata.always_holds(line.marker, self.machine)]
         value_file.write(CudaNeeds(needed, tuple(always)), at.output("links.json"))
         print(f"CUDA libraries are needed from: {', '.join(sorted(needed)) or 'none'}")
 
@@ -112,17 +112,19 @@ def _links(
 ) -> ActionInput:
     at = context.machine.at(cell)
     found = at.toolkits[cell.cuda]
+    its_toolkit = toolkit(context, cell, at) if found.packages_file else None
     step = WheelLinks[Handle](
         wheel=host,
         kernels=tuple(libraries),
-        toolkit=toolkit(context, cell, at) if found.packages_file else None,
+        toolkit=its_toolkit,
+        machine=cell.machine,
         cuda=cell.toolkit,
         pins=found.packages,
         pins_file=found.packages_file,
     )
     return context.add_step(
         step,
-        at,
+        at if isinstance(its_toolkit, ImageInput) else None,
         id=f"{cell.build_id}/links",
         kind="package",
         title=f"find the CUDA libraries that {cell.build_id} needs",

@@ -66,8 +66,9 @@ def repair_wheel(source: Path, output: Path, choices: Choices) -> Path:
         provided = None
         if choices.linkage == "pip" and cuda:
             at = Workdir(scratch / "links", scratch)
-            WheelLinks[Path](wheel=source, cuda=cuda).run(at)
-            FetchProvided[Path](links=at.output("links.json"), cuda=cuda, machine=platform.machine()).run(at)
+            machine = platform.machine()
+            WheelLinks[Path](wheel=source, cuda=cuda, machine=machine).run(at)
+            FetchProvided[Path](links=at.output("links.json"), cuda=cuda, machine=machine).run(at)
             provided = at.output("provided.json")
         step = wheel.PackageWheel[Path](
             wheel=source,

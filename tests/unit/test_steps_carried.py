@@ -104,7 +104,8 @@ def test_bounds_count_where_they_always_hold(tmp_path: Path) -> None:
         'nvidia-cufft<12; python_version < "3.12"',
     ]
     files = {"demo/ext.so": elf(needed=["libcufft.so.12"])}
-    step = WheelLinks(wheel=wheel(tmp_path, files, requires=[*others, *counting]), cuda="13.0")
+    requires = [*others, *counting]
+    step = WheelLinks(wheel=wheel(tmp_path, files, requires=requires), cuda="13.0", machine="x86_64")
     step.run(Workdir(tmp_path / "scratch", tmp_path))
     needs = value_file.read(CudaNeeds, tmp_path / "links.json")
     assert needs == ({"nvidia-cufft": {"libcufft.so.12": []}}, tuple(counting))
