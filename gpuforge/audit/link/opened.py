@@ -28,7 +28,7 @@ def opens(binary: ElfObject) -> tuple[str, ...]:
 
 def parts(binary: ElfObject, *, always: bool) -> list[str]:
     """Return the libraries that NVIDIA's library opens by name: always, or for some of its features only."""
-    return [part for part, wanted in _parts(binary.name, binary.mentions) if wanted == always]
+    return [part for part, is_always in _parts(binary.name, binary.mentions) if is_always == always]
 
 
 def of_own_package(binary: ElfObject) -> list[str]:
