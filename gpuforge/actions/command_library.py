@@ -55,7 +55,7 @@ class CommandLibrary(CompilingStep[P]):
 
     packages: ClassVar = ("uv",)
     sources: P
-    runtime: P  # a folder with the runtime's abi.c, abi_id.py and elf.py, and what they import
+    runtime: P  # a folder with the runtime's files for compilers, abi_id.py and elf.py, and what they import
     env: P
     python: P
     name: str
@@ -73,6 +73,8 @@ class CommandLibrary(CompilingStep[P]):
         python = adopt(self.env, self.python)
         identity = _identity(self, at.scratch, python)
         template = (self.runtime / "abi.c").read_text(encoding="utf-8")
+        if not (errors := self.sources / contents.ERRORS_H.name).exists():
+            shutil.copyfile(self.runtime / errors.name, errors)
         abi_file = at.scratch / "gpuforge_abi.c"
         abi_file.write_text(f'#define GPUFORGE_ABI_ID "{identity}"\n{template}', encoding="utf-8")
         argv = self._argv(at.scratch, abi_file)
@@ -166,7 +168,7 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
     assert made is not None  # noqa: S101  a command always makes a library
     step = CommandLibrary[Handle](
         sources=Staged(item.files),
-        runtime=Staged(source_files.files(contents.FOLDER, contents.ABI, context.contents)),
+        runtime=Staged(source_files.files(contents.FOLDER, contents.FOR_COMMANDS, context.contents)),
         env=Laid(build_environment(context, cell, at)),
         python=compiler.interpreter(cell, at),
         **compiler.of_step(context, host, at),

@@ -105,6 +105,7 @@ class GatherSources(LayingStep[P]):
     """Gather the sources that users compile, with a recipe."""
 
     verb: ClassVar[str] = "gather"
+    copied: ClassVar = ("runtime",)  # the header for errors
     gathered: SourceSet
 
     def pack(self: GatherSources[Path], output: Path) -> Path:

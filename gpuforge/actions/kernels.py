@@ -124,11 +124,12 @@ def _module(context: PlanContext, cell: Cell, item: LoweredObject, source: str) 
             output="${out:fatbin}",
             targets=targets,
             host=host.programs["cxx"],
-            includes=("${stage:sources}",),
+            includes=("${stage:sources}", "${stage:runtime}"),
             flags=literals((*item.toolchain.flags, *item.flags)),
         ),
         inputs={
             "sources": item.files_for(source),
+            "runtime": source_files.files(contents.FOLDER, [contents.ERRORS_H], context.contents),
             "toolkit": toolkit(context, cell, at),
             **host.inputs,
         },
@@ -240,7 +241,7 @@ def _action(
         argv=tuple(argv),
         inputs={
             "sources": item.files,
-            "abi": source_files.files(contents.FOLDER, [contents.ABI_C], context.contents),
+            "runtime": source_files.files(contents.FOLDER, contents.FOR_COMPILERS, context.contents),
             **inputs,
         },
         outputs=("library",),
@@ -257,9 +258,10 @@ def _paths(item: LoweredObject) -> dict[str, list[str]]:
         "folders": [
             "${stage:sources}" if folder == "." else f"${{stage:sources}}/{literal(folder)}"
             for folder in folders
-        ],
+        ]
+        + ["${stage:runtime}"],
         "sources": [f"${{stage:sources}}/{literal(name)}" for name in item.sources],
-        "abi": ["${stage:abi}/abi.c"],
+        "abi": ["${stage:runtime}/abi.c"],
         "output": ["${out:library}"],
         **{name: [] for name in ("arch", "cuda")},  # unknown in a build
     }

@@ -185,13 +185,13 @@ class _Compilation(NamedTuple):
             argv=(
                 *(used.programs["cxx"], "-shared", "-O2", "-fPIC"),
                 literal(item.abi_macro),
-                "${stage:abi}/abi.c",
+                "${stage:runtime}/abi.c",
                 *(f"${{in:{name}}}" for name in objects),
                 *fill(literals(others), {"programs": ["${stage:programs}"]}),
                 *("-o", "${out:library}"),
             ),
             inputs={
-                "abi": source_files.files(contents.FOLDER, [contents.ABI_C], context.contents),
+                "runtime": source_files.files(contents.FOLDER, [contents.ABI_C], context.contents),
                 **objects,
                 **programs,
                 **used.inputs,

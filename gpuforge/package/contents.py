@@ -158,5 +158,7 @@ class FrontExtra:
 FOLDER = Path(__file__).resolve().parents[1] / "runtime"
 SUFFIXES = frozenset({".py", ".c", ".h"})  # of the files that go into wheels
 ABI_C = FOLDER / "abi.c"  # compiled into each library that has an ABI id
-# The files that compute ABI ids and read them from libraries; a test holds that they import no others.
-ABI = (ABI_C, *(FOLDER / name for name in ("abi_id.py", "elf.py", "document.py")))
+ERRORS_H = FOLDER / "gpuforge_errors.h"  # for all sources of kernels
+FOR_COMPILERS = (ABI_C, ERRORS_H)
+# These, and what computes ABI ids and reads them from libraries; a test holds that they import no others.
+FOR_COMMANDS = (*FOR_COMPILERS, *(FOLDER / name for name in ("abi_id.py", "elf.py", "document.py")))

@@ -15,6 +15,7 @@ from gpuforge.cuda.kernels import Kernel, KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.package.contents import (
+    ERRORS_H,
     CompiledLibrary,
     CompiledModule,
     LibrarySet,
@@ -213,12 +214,19 @@ _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
 def pack_sources(folder: Path, gathered: SourceSet, sources: Path) -> Path:
     """Write the project's `sources`, with headers and a recipe, below `folder`; return `folder/sources/<name>`.
 
-    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order of the tries. Raises
-    ActionError if a recipe has a path of the build machine, or lacks a placeholder.
+    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order of the tries. The header for
+    errors is among the headers if a file names it and the project has none of that name. Raises ActionError if a recipe
+    has a path of the build machine, or lacks a placeholder.
     """
     target = new_folder(folder / SOURCES, gathered.name)
-    files = (*gathered.includes, *gathered.sources)
-    copied = {file: _copy_source(sources / file, file, target) for file in files}
+    files = {file: sources / file for file in (*gathered.includes, *gathered.sources)}
+    includes = sorted(gathered.includes)
+    if not any(PurePosixPath(file).name == ERRORS_H.name for file in files) and any(
+        ERRORS_H.name.encode() in path.read_bytes() for path in files.values()
+    ):
+        files[ERRORS_H.name] = ERRORS_H
+        includes = sorted((*includes, ERRORS_H.name))
+    copied = {file: _copy_source(path, file, target) for file, path in files.items()}
     for toolchain in gathered.toolchains:
         _check_argv(gathered.name, toolchain)
     content = {
@@ -231,7 +239,7 @@ def pack_sources(folder: Path, gathered: SourceSet, sources: Path) -> Path:
         **({"program": True} if gathered.program else {}),
         "cpu": gathered.cpu,
         "sources": [{"file": file, "sha256": copied[file]} for file in sorted(gathered.sources)],
-        "includes": [{"file": file, "sha256": copied[file]} for file in sorted(gathered.includes)],
+        "includes": [{"file": file, "sha256": copied[file]} for file in includes],
         "toolchains": [asdict(toolchain) for toolchain in gathered.toolchains],
         "toolkit": gathered.toolkit,
         "archs": list(gathered.archs),

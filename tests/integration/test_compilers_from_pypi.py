@@ -37,8 +37,8 @@ extern "C" __global__ void saxpy(unsigned long long n, float a, __half *x)
     if (i < n) x[i] = __float2half(SCALE(a, __half2float(x[i])));
 }
 """
-ERRORS = Path(__file__).parents[2] / "recipes" / "cython-opencl" / "kernels" / "gpuforge_errors.h"
 CHECKED = """
+#include "gpuforge_errors.h"
 extern "C" __global__ void checked(float *x, unsigned long n, GPUFORGE_ERRORS errors)
 {
     unsigned long i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -181,7 +181,7 @@ def test_a_node_without_a_gpu_or_a_toolkit_compiles_what_includes_headers_of_cud
     tmp_path: Path, nvrtc_with_headers: Path
 ) -> None:
     site = tmp_path / "site"
-    install_set(site, NVRTC, cpu=False, cuda=WITH_FP16 + ERRORS.read_text() + CHECKED)
+    install_set(site, NVRTC, cpu=False, cuda=WITH_FP16 + CHECKED)
     done = run(site, "compile", "--arch", "90", PYTHONPATH=str(nvrtc_with_headers))
     assert (done.returncode, done.stderr) == (0, "")
     assert "made by nvrtc 13." in done.stdout

@@ -117,6 +117,7 @@ namespace ns { __global__ void blur(float *x) { *x = 1; } }
 """
 # Two more kernels beside recipes/saxpy's `apply`, for the page's launches: what runs here runs on the CPU.
 MORE = """
+#include "gpuforge_errors.h"
 extern "C" GLOBAL void twice(unsigned long long n, float *x) { for (unsigned long long i = 0; i < n; i++) x[i] *= 2; }
 extern "C" GLOBAL void solve(unsigned long long n, const float *x, float *y, GPUFORGE_ERRORS errors)
 {
@@ -487,9 +488,7 @@ def clone(folder: Path) -> None:
 def more_kernels(work: Work) -> None:
     """Give recipes/saxpy the kernels that docs/kernels.md launches; kernels in wheels of their own have no naming."""
     del work.base["wheel"]["naming"]
-    errors = RECIPES / "cython-opencl" / "kernels" / "gpuforge_errors.h"
     for file, text in {
-        "op.h": errors.read_text(),
         "op.cpp": MORE.replace("GLOBAL", ""),
         "op.cu": MORE.replace("GLOBAL", "__global__"),
     }.items():

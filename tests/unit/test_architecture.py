@@ -222,8 +222,8 @@ def test_the_runtime_needs_the_standard_library_only() -> None:
 
 
 def test_what_a_build_uses_of_the_runtime_imports_nothing_else_of_it() -> None:
-    names = {path.name for path in contents.ABI}
-    for path in contents.ABI:
+    names = {path.name for path in contents.FOR_COMMANDS}
+    for path in contents.FOR_COMMANDS:
         found = ast.walk(parsed(path)) if path.suffix == ".py" else ()
         imported = [node.module for node in found if isinstance(node, ast.ImportFrom) and node.level]
         assert {f"{module}.py" for module in imported} <= names

@@ -395,6 +395,27 @@ def packed(folder: Path, *functions: str, by_recipe: bool = False, other: str = 
     return [sets]
 
 
+@pytest.mark.parametrize(
+    ("text", "own", "includes"),
+    [
+        ("", (), []),
+        ('#include "gpuforge_errors.h"\n', (), ["gpuforge_errors.h"]),
+        ('#include "gpuforge_errors.h"\n', ("mod/gpuforge_errors.h",), ["mod/gpuforge_errors.h"]),
+    ],
+)
+def test_sources_have_the_header_for_errors_if_they_include_it_and_the_project_has_none(
+    tmp_path: Path, text: str, own: tuple[str, ...], includes: list[str]
+) -> None:
+    (tmp_path / "mod").mkdir()
+    for name, content in {"k.cu": text, **dict.fromkeys(own, "// the project's\n")}.items():
+        (tmp_path / name).write_text(content)
+    gathered = SourceSet(name="own", toolkit="13.0", sources=("k.cu",), includes=own, kind="module")
+    made = kernel_set.pack_sources(tmp_path / "sets", gathered, tmp_path)
+    assert [each["file"] for each in json.loads((made / "recipe.json").read_text())["includes"]] == includes
+    assert all((made / name).read_text() == "// the project's\n" for name in own)
+    assert sorted(path.relative_to(made).as_posix() for path in made.rglob("*.h")) == includes
+
+
 @pytest.mark.parametrize("by_recipe", [False, True])
 def test_a_function_has_the_symbol_or_the_name_of_its_kernel(tmp_path: Path, by_recipe: bool) -> None:
     functions = ("scale", "plain", "_ZN2ns4heatEv", "gpuforge_abi_id", "helper")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpuforge.package.contents import ERRORS_H
 from gpuforge.runtime.backends.system import load
 from gpuforge.runtime.kernel_errors import Checked, KernelError
 from gpuforge.runtime.signature import Entry, Parameter
 
-HEADERS = Path(__file__).parents[2] / "recipes" / "cython-opencl" / "kernels"
+HEADERS = ERRORS_H.parent
 OPENCL = """#include "gpuforge_errors.h"
 kernel void root(global const float *x, global float *y, ulong n, GPUFORGE_ERRORS errors)
 {

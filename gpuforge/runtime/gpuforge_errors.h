@@ -1,5 +1,5 @@
 /* Errors that a kernel finds, raised in Python with the element, the line and the kernel: see `_gpuforge.kernel_errors`.
-   For OpenCL C, CUDA and C++. Copy this file into your package, and list it in `headers` of gpuforge.toml.
+   For OpenCL C, CUDA and C++. gpuforge has it beside the sources of every object that includes it.
 
    The kernel's last parameter is `GPUFORGE_ERRORS errors`. Of several errors, any one is reported. */
 #ifndef GPUFORGE_ERRORS_H
