@@ -1,7 +1,5 @@
 """What holds for all tests: short names, and whether there is an OpenCL device."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 from pocl import needed

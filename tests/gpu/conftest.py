@@ -1,7 +1,5 @@
 """What all tests on a GPU share."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path

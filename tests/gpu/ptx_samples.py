@@ -1,7 +1,5 @@
 """Kernels as PTX, and sets of them: they run on every GPU from Maxwell on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

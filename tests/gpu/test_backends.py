@@ -3,8 +3,6 @@
 Install the wheel of recipes/saxpy, nvidia-cuda-nvrtc and pyopencl, then `python -m pytest tests/gpu -m gpu`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -80,7 +78,7 @@ def without(home: Path, origin: str) -> None:
         pytest.skip(row["reason"]["text"])
 
 
-def test_nvrtc_compiles_at_first_use_and_the_second_process_finds_it(tmp_path: Path) -> None:
+def test_nvrtc_compiles_at_first_use_and_the_second_process_finds_it(tmp_path):
     without(tmp_path, "cached build")
     first, second = apply(tmp_path), apply(tmp_path)
     assert (first["backend"], first["used"]) == ("cuda", "cached build CUDA source")
@@ -89,7 +87,7 @@ def test_nvrtc_compiles_at_first_use_and_the_second_process_finds_it(tmp_path: P
 
 
 @pytest.mark.parametrize("toolchain", ["device", "runtime"])
-def test_what_compile_makes_is_used_until_it_is_removed(tmp_path: Path, toolchain: str) -> None:
+def test_what_compile_makes_is_used_until_it_is_removed(tmp_path, toolchain):
     if toolchain == "device" and shutil.which("nvcc") is None:
         pytest.skip("no nvcc on this machine")
     if toolchain == "runtime":
@@ -104,7 +102,7 @@ def test_what_compile_makes_is_used_until_it_is_removed(tmp_path: Path, toolchai
     assert not apply(tmp_path)["used"].startswith("user build")
 
 
-def test_nvidias_opencl_gives_the_same(tmp_path: Path) -> None:
+def test_nvidias_opencl_gives_the_same(tmp_path):
     cl = pytest.importorskip("pyopencl")
     try:
         names = [platform.name for platform in cl.get_platforms() if platform.get_devices()]
@@ -118,12 +116,12 @@ def test_nvidias_opencl_gives_the_same(tmp_path: Path) -> None:
     assert second["compiled"] == []
 
 
-def test_switched_off_it_computes_on_the_cpu(tmp_path: Path) -> None:
+def test_switched_off_it_computes_on_the_cpu(tmp_path):
     found = apply(tmp_path, GPUFORGE_DISABLE_GPU="1")
     assert (found["backend"], found["used"]) == ("cpu", "CPU library")
 
 
-def test_several_back_ends_side_by_side_in_one_process(tmp_path: Path) -> None:
+def test_several_back_ends_side_by_side_in_one_process(tmp_path):
     """The shipped fatbin, what is compiled here, and the library for the CPU, with two contexts of one process."""
     done = run(
         tmp_path,

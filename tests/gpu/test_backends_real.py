@@ -3,8 +3,6 @@
 What is missing on a machine is skipped; with OpenCL for the CPU and IREE, parts run without a GPU.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

@@ -3,8 +3,6 @@
 Install the wheel of recipes/openacc, then `python -m pytest tests/gpu -m gpu`.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -23,7 +21,7 @@ def run(home: Path, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_mechanisms_compiled_here_give_the_same_spikes_as_the_shipped_ones(tmp_path: Path) -> None:
+def test_mechanisms_compiled_here_give_the_same_spikes_as_the_shipped_ones(tmp_path):
     pytest.importorskip("membrane", reason="the membrane wheel is not installed")
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine")

@@ -3,8 +3,6 @@
 Needs the wheel that `gpuforge build recipes/cufinufft` makes installed, and torch for GPU arrays.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -37,7 +35,7 @@ for line in open("/proc/self/maps"):
 
 
 @pytest.mark.parametrize("eps", [1e-5, 1e-9, 1e-12])
-def test_a_type_1_transform_reaches_its_tolerance_with_one_runtime(eps: float) -> None:
+def test_a_type_1_transform_reaches_its_tolerance_with_one_runtime(eps):
     pytest.importorskip("cufinufft", reason="the cufinufft wheel that gpuforge built is not installed")
     torch = pytest.importorskip("torch", reason="torch, for GPU arrays, is not installed")
     if not torch.cuda.is_available():

@@ -1,7 +1,5 @@
 """A fallback library made by nvcc: its code for this GPU, its PTX, and the CPU where it is not used."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -123,19 +121,19 @@ def apply(home: Path, **env: str) -> list[Any]:
     return found
 
 
-def test_it_runs_on_this_gpu_and_gives_what_the_cpu_gives(home: Path) -> None:
+def test_it_runs_on_this_gpu_and_gives_what_the_cpu_gives(home):
     where, status, right, explained = apply(home)
     assert (where, status, right) == ("cuda", 0, True)
     assert explained.splitlines()[1].startswith("  used     ops cubin sm_")
 
 
-def test_the_ptx_of_the_lowest_architecture_runs_on_this_gpu_too(home: Path) -> None:
+def test_the_ptx_of_the_lowest_architecture_runs_on_this_gpu_too(home):
     """The driver passes over machine code with CUDA_FORCE_PTX_JIT=1."""
     where, status, right, _ = apply(home, CUDA_FORCE_PTX_JIT="1")
     assert (where, status, right) == ("cuda", 0, True)
 
 
-def test_with_the_gpu_switched_off_the_cpus_library_is_used(home: Path) -> None:
+def test_with_the_gpu_switched_off_the_cpus_library_is_used(home):
     where, status, right, explained = apply(home, GPUFORGE_DISABLE_GPU="1")
     assert (where, status, right) == ("cpu", 0, True)
     assert "switched off (GPUFORGE_DISABLE_GPU=1)" in explained

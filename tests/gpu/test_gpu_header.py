@@ -1,7 +1,5 @@
 """A host in C, without Python, loads the installed saxpy wheel's kernels on a real GPU with gpuforge_kernels.h."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -55,21 +53,19 @@ def run(program: Path, runtime: ModuleType, **env: str) -> subprocess.CompletedP
     )
 
 
-def test_the_shipped_kernel_computes_right(program: Path, runtime: ModuleType) -> None:
+def test_the_shipped_kernel_computes_right(program, runtime):
     done = run(program, runtime)
     assert (done.returncode, done.stdout, done.stderr) == (0, "device 0: right\n", "")
 
 
-def test_ptx_alone_computes_right(program: Path, runtime: ModuleType, tmp_path: Path) -> None:
+def test_ptx_alone_computes_right(program, runtime, tmp_path):
     ptx = tmp_path / "saxpy.ptx"
     ptx.write_text(PTX)
     done = run(program, runtime, GPUFORGE_KERNELS_SAXPY_DEFAULT_KERNELS=str(ptx))
     assert (done.returncode, done.stdout) == (0, "device 0: right\n")
 
 
-def test_what_the_driver_refuses_is_told_and_passed_over(
-    program: Path, runtime: ModuleType, tmp_path: Path
-) -> None:
+def test_what_the_driver_refuses_is_told_and_passed_over(program, runtime, tmp_path):
     file = tmp_path / "mine.cubin"
     file.write_text("nonsense")
     done = run(program, runtime, GPUFORGE_KERNELS_SAXPY_DEFAULT_KERNELS=str(file))

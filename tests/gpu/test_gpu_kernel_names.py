@@ -1,7 +1,5 @@
 """Kernels with C++'s linkage on a real GPU: each kind of symbol is found by its name, and arguments are judged."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json
@@ -52,7 +50,7 @@ def kernel_set(tmp_path: Path) -> KernelSet:
 @pytest.mark.parametrize(
     "name", [*KERNELS, *KERNELS.values(), "heat", "ns::scale(float *, float, unsigned long)"]
 )
-def test_a_kernel_of_each_linkage_is_found_and_launched(kernel_set: KernelSet, name: str) -> None:
+def test_a_kernel_of_each_linkage_is_found_and_launched(kernel_set, name):
     kernel = kernel_set.function(name)
     result = array("f", [0])
     with kernel.upload(array("f", [3])) as memory:
@@ -61,7 +59,7 @@ def test_a_kernel_of_each_linkage_is_found_and_launched(kernel_set: KernelSet, n
     assert result[0] == 6
 
 
-def test_arguments_that_do_not_fit_are_refused(kernel_set: KernelSet) -> None:
+def test_arguments_that_do_not_fit_are_refused(kernel_set):
     kernel = kernel_set.function("heat")
     signature = r"heat<float>\(float \*, float, unsigned long\)"
     with kernel.upload(array("f", [3])) as memory:
@@ -82,7 +80,7 @@ def test_arguments_that_do_not_fit_are_refused(kernel_set: KernelSet) -> None:
         kernel.launch(1, 1, memory, ctypes.c_float(2), ctypes.c_long(1))
 
 
-def test_a_wrong_name_is_no_state_of_the_machine(kernel_set: KernelSet) -> None:
+def test_a_wrong_name_is_no_state_of_the_machine(kernel_set):
     with pytest.raises(
         UnknownKernel, match=r"^module m of kernel set .* has no kernel 'sacle'; it has\n  .*scale"
     ):

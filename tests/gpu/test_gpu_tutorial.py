@@ -1,7 +1,5 @@
 """The tutorial of docs/tutorial.md on a GPU: its wheel is installed, its programs are run as printed."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess
@@ -14,9 +12,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.gpu]
 
 
-def test_the_tutorials_programs_print_what_the_page_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tutorials_programs_print_what_the_page_shows(tmp_path, monkeypatch):
     if importlib.util.find_spec("ripple") is None:
         pytest.skip("the tutorial's wheel is not installed: scripts/tutorial.py says how it is made")
     pytest.importorskip("cupy")

@@ -1,7 +1,5 @@
 """Kernels in wheels of their own on a GPU: saxpy's, laid out as such wheels lie, are found, chosen and launched."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil
@@ -58,11 +56,11 @@ def launched(site: Path) -> str:
     return done.stdout.strip()
 
 
-def test_kernels_beside_the_package_are_launched(tmp_path: Path) -> None:
+def test_kernels_beside_the_package_are_launched(tmp_path):
     lay_out(tmp_path, {13: "1.0", 12: "1.0"})
     assert launched(tmp_path).endswith(" of split-kernels-cu13")
 
 
-def test_those_of_another_version_are_not(tmp_path: Path) -> None:
+def test_those_of_another_version_are_not(tmp_path):
     lay_out(tmp_path, {13: "1.1", 12: "1.0"})
     assert launched(tmp_path).endswith(" of split-kernels-cu12")

@@ -4,8 +4,6 @@ Needs the wheel that `gpuforge build recipes/jax-finufft` makes, installed into 
 jax[cuda12]: RUNPATH leads to the packages of NVIDIA beside it.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -51,7 +49,7 @@ for line in open("/proc/self/maps"):
 
 
 @pytest.mark.parametrize("eps", [1e-5, 1e-9, 1e-12])
-def test_transforms_inside_jit_reach_their_tolerance_with_one_runtime(eps: float) -> None:
+def test_transforms_inside_jit_reach_their_tolerance_with_one_runtime(eps):
     pytest.importorskip("jax_finufft", reason="the jax-finufft wheel that gpuforge built is not installed")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(eps)], capture_output=True, text=True, check=False

@@ -1,7 +1,5 @@
 """PTX on a real GPU is compiled once: the second process takes the machine code from a cache."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -78,13 +76,13 @@ def machine(tmp_path: Path) -> Machine:
 ONCE, NEVER = {"compiled": ["m (PTX)"], "right": True}, {"compiled": [], "right": True}
 
 
-def test_the_second_process_takes_the_code_from_the_cache(machine: Machine) -> None:
+def test_the_second_process_takes_the_code_from_the_cache(machine):
     assert (machine.process(), machine.process()) == (ONCE, NEVER)
     assert machine.cache("verify").stdout == "read 1 entry: none damaged\n"
     assert "m (PTX)" in machine.cache("ls").stdout
 
 
-def test_a_damaged_entry_is_compiled_again_and_the_result_is_right(machine: Machine) -> None:
+def test_a_damaged_entry_is_compiled_again_and_the_result_is_right(machine):
     machine.process()
     (entry,) = machine.home.rglob("*.kernel")
     data = bytearray(entry.read_bytes())
@@ -95,13 +93,13 @@ def test_a_damaged_entry_is_compiled_again_and_the_result_is_right(machine: Mach
     assert machine.cache("verify").returncode == 0
 
 
-def test_without_a_cache_it_is_compiled_each_time(machine: Machine) -> None:
+def test_without_a_cache_it_is_compiled_each_time(machine):
     for _ in range(2):
         assert machine.process(GPUFORGE_KERNEL_CACHE="0") == ONCE
     assert not machine.home.exists()
 
 
-def test_the_driver_keeps_the_ptx_of_a_wheel_without_the_kernel_cache(tmp_path: Path) -> None:
+def test_the_driver_keeps_the_ptx_of_a_wheel_without_the_kernel_cache(tmp_path):
     site, kept = tmp_path / "site", tmp_path / "kept"
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").touch()

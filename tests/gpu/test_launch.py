@@ -1,18 +1,15 @@
 """The runtime on a real GPU with the arrays, streams and contexts of other libraries, and with many of each at once."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from array import array
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ptx_samples import ADD, ENTRY, HEAD, LISTED_ADD, kernel_set
 from thread_samples import COUNT, in_threads
 
-from gpuforge.runtime import DriverError, Kernel, KernelSet, probe
+from gpuforge.runtime import DriverError, Kernel, probe
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("device")]
 
@@ -35,11 +32,11 @@ def added(kernel: Kernel, **options: Any) -> list[float]:
     return list(y)
 
 
-def test_host_arrays_are_copied_in_and_out(add: Kernel) -> None:
+def test_host_arrays_are_copied_in_and_out(add):
     assert added(add) == [3.0] * 32
 
 
-def test_arguments_are_checked_by_what_the_index_lists(tmp_path: Path) -> None:
+def test_arguments_are_checked_by_what_the_index_lists(tmp_path):
     add = kernel_set(tmp_path / "listed", HEAD + ADD, LISTED_ADD).function("add")
     with add.memory(128) as memory:
         with pytest.raises(
@@ -50,7 +47,7 @@ def test_arguments_are_checked_by_what_the_index_lists(tmp_path: Path) -> None:
             add.launch(1, 32, memory, memory)
 
 
-def test_a_bound_launch_repeats_itself(add: Kernel) -> None:
+def test_a_bound_launch_repeats_itself(add):
     y = array("f", [0.0] * 32)
     with add.upload(array("f", [1.0] * 32)) as device_x, add.upload(y) as device_y:
         again = add.bind(1, 32, device_x, device_y, NONE)
@@ -60,7 +57,7 @@ def test_a_bound_launch_repeats_itself(add: Kernel) -> None:
     assert list(y) == [2000.0] * 32
 
 
-def test_arrays_and_streams_of_cupy(add: Kernel) -> None:
+def test_arrays_and_streams_of_cupy(add):
     cupy = pytest.importorskip("cupy")
     for stream in (None, cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream.null):
         with stream or cupy.cuda.Stream.null:
@@ -80,7 +77,7 @@ class DLPackOnly:
         return self._array.__dlpack_device__()
 
 
-def test_arrays_by_dlpack(add: Kernel) -> None:
+def test_arrays_by_dlpack(add):
     cupy = pytest.importorskip("cupy")
     both = cupy.arange(64, dtype="f4")
     x, y = both[32:], cupy.zeros(32, "f4")
@@ -88,7 +85,7 @@ def test_arrays_by_dlpack(add: Kernel) -> None:
     assert cupy.asnumpy(y).tolist() == [float(i) for i in range(32, 64)]
 
 
-def test_arrays_and_streams_of_torch(add: Kernel) -> None:
+def test_arrays_and_streams_of_torch(add):
     torch = pytest.importorskip("torch")
     x, y = torch.ones(32, device="cuda"), torch.full((32,), 2.0, device="cuda")
     stream = torch.cuda.Stream()
@@ -100,7 +97,7 @@ def test_arrays_and_streams_of_torch(add: Kernel) -> None:
         add.launch(1, 32, torch.ones(32), y, NONE)
 
 
-def test_streams_and_arrays_of_cuda_core(add: Kernel) -> None:
+def test_streams_and_arrays_of_cuda_core(add):
     core = pytest.importorskip("cuda.core")
     device = core.Device(0)
     device.set_current()
@@ -115,13 +112,13 @@ def test_streams_and_arrays_of_cuda_core(add: Kernel) -> None:
         stream.sync()
 
 
-def test_memory_is_an_array_of_cupy(add: Kernel) -> None:
+def test_memory_is_an_array_of_cupy(add):
     cupy = pytest.importorskip("cupy")
     with add.upload(array("f", [1.5] * 32)) as memory:
         assert cupy.asarray(memory).view("f4").get().tolist() == [1.5] * 32
 
 
-def test_the_callers_context(adding: KernelSet, second_context: int) -> None:
+def test_the_callers_context(adding, second_context):
     driver = ctypes.CDLL("libcuda.so.1")
     driver.cuCtxPushCurrent_v2(ctypes.c_void_p(second_context))
     try:
@@ -134,7 +131,7 @@ def test_the_callers_context(adding: KernelSet, second_context: int) -> None:
         driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
 
 
-def test_a_fault_is_named_and_says_what_to_do(adding: KernelSet, second_context: int) -> None:
+def test_a_fault_is_named_and_says_what_to_do(adding, second_context):
     """In a context of its own: it takes the context with it."""
     kernel = adding.function("add", context=second_context)
     driver = probe().driver
@@ -145,7 +142,7 @@ def test_a_fault_is_named_and_says_what_to_do(adding: KernelSet, second_context:
     assert "block x is 2048, and GPU 0, " in str(error.value)
 
 
-def test_two_contexts_eight_threads_three_hundred_kernels(tmp_path: Path, second_context: int) -> None:
+def test_two_contexts_eight_threads_three_hundred_kernels(tmp_path, second_context):
     """Each thread looks up and launches every kernel in its context; each leaves a number that only it leaves."""
     ptx = HEAD + "".join(ENTRY.format(number=number) for number in range(KERNELS))
     kernels = kernel_set(tmp_path / "many", ptx)
@@ -174,7 +171,7 @@ def test_two_contexts_eight_threads_three_hundred_kernels(tmp_path: Path, second
     assert wrong == []
 
 
-def test_several_sets_in_one_process(tmp_path: Path, adding: KernelSet) -> None:
+def test_several_sets_in_one_process(tmp_path, adding):
     other = kernel_set(tmp_path / "other", HEAD + ENTRY.format(number=5))
     out = array("I", [0])
     kernel = other.function("k5")

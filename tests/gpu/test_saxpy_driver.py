@@ -1,7 +1,5 @@
 """The runtime against the real driver: PTX that the driver compiles, and images that it will not take."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from array import array
@@ -54,7 +52,7 @@ def kernel_set(folder: Path, image: bytes) -> KernelSet:
     return KernelSet(folder)
 
 
-def test_the_driver_compiles_ptx(tmp_path: Path) -> None:
+def test_the_driver_compiles_ptx(tmp_path):
     kernels = kernel_set(tmp_path, PTX.encode())
     kernel = kernels.function("answer", module="answer")
     out = array("f", [0.0])
@@ -73,9 +71,7 @@ def test_the_driver_compiles_ptx(tmp_path: Path) -> None:
         pytest.param(b"\x50\xed\x55\xba" + bytes(60), (200, 201, 209, 222), id="a-fatbin-of-nothing"),
     ],
 )
-def test_what_the_driver_will_not_take_is_a_reason(
-    tmp_path: Path, image: bytes, codes: tuple[int, ...]
-) -> None:
+def test_what_the_driver_will_not_take_is_a_reason(tmp_path, image, codes):
     kernels = kernel_set(tmp_path, image)
     with pytest.raises(KernelUnavailable) as error:
         kernels.function("answer", module="answer")
@@ -85,13 +81,13 @@ def test_what_the_driver_will_not_take_is_a_reason(
     assert "    refused  PTX compute_52  kernel answer: cu" in kernels.explain()
 
 
-def test_a_kernel_that_is_not_there_is_a_reason(tmp_path: Path) -> None:
+def test_a_kernel_that_is_not_there_is_a_reason(tmp_path):
     kernels = kernel_set(tmp_path, PTX.encode())
     with pytest.raises(UnknownKernel, match=r"failed: CUDA_ERROR_NOT_FOUND \(500\)"):
         kernels.function("question", module="answer")
 
 
-def test_memory_is_copied_both_ways(tmp_path: Path) -> None:
+def test_memory_is_copied_both_ways(tmp_path):
     kernel = kernel_set(tmp_path, PTX.encode()).function("answer", module="answer")
     source, target = array("d", range(1000)), array("d", bytes(8000))
     with kernel.memory(8000) as memory:

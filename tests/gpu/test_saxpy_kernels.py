@@ -1,10 +1,10 @@
 """The saxpy wheel on a real GPU: its shipped kernels are found, chosen, loaded, and compute right.
 
+from __future__ import annotations
+
 docs/users-machine.md shows what `explain` prints there. Install a wheel that gpuforge built of recipes/saxpy, then
 `python -m pytest tests/gpu -m gpu`.
 """
-
-from __future__ import annotations
 
 import subprocess
 import sys
@@ -32,11 +32,11 @@ def numbers(count: int, step: float) -> array[float]:
     return array("f", (step * (i % 1000) for i in range(count)))
 
 
-def test_it_computes_on_the_gpu(saxpy: ModuleType) -> None:
+def test_it_computes_on_the_gpu(saxpy):
     assert saxpy.backend() == "cuda", saxpy.explain()
 
 
-def test_the_binary_for_this_gpu_is_used_and_says_so(saxpy: ModuleType) -> None:
+def test_the_binary_for_this_gpu_is_used_and_says_so(saxpy):
     major, minor = saxpy._gpuforge.probe().devices[0].capability
     used = [line.split(maxsplit=3) for line in saxpy.explain().splitlines() if line.startswith("    used ")]
     assert used[0][1] in {"cubin", "PTX"}, saxpy.explain()
@@ -45,14 +45,14 @@ def test_the_binary_for_this_gpu_is_used_and_says_so(saxpy: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 3_000_001])
-def test_the_result_is_right(saxpy: ModuleType, count: int) -> None:
+def test_the_result_is_right(saxpy, count):
     x, y = numbers(count, 0.25), numbers(count, 0.5)
     expected = array("f", bytes(4 * count))
     saxpy._core.saxpy(2.0, x, y, expected)
     assert saxpy.saxpy(2.0, x, y) == expected
 
 
-def test_it_was_the_gpu_that_computed(saxpy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_was_the_gpu_that_computed(saxpy, monkeypatch):
     """A GPU rounds a * x + y once, portable x86-64 code twice: these numbers tell them apart."""
     tiny = 2.0**-12
     a, x, y = 1 + tiny, array("f", [1 + tiny]), array("f", [-(1 + 2 * tiny)])
@@ -62,7 +62,7 @@ def test_it_was_the_gpu_that_computed(saxpy: ModuleType, monkeypatch: pytest.Mon
     assert list(saxpy.saxpy(a, x, y)) == [0.0]
 
 
-def test_only_the_driver_was_loaded(saxpy: ModuleType) -> None:
+def test_only_the_driver_was_loaded(saxpy):
     """In a process of its own: other tests bring CUDA runtimes into this one."""
     program = "import saxpy; print(saxpy.backend()); print(open('/proc/self/maps').read())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -72,7 +72,7 @@ def test_only_the_driver_was_loaded(saxpy: ModuleType) -> None:
     assert "libcudart" not in mapped
 
 
-def test_threads_share_the_loaded_kernel(saxpy: ModuleType) -> None:
+def test_threads_share_the_loaded_kernel(saxpy):
     start = threading.Barrier(COUNT)
     wrong: list[int] = []
 
@@ -86,7 +86,7 @@ def test_threads_share_the_loaded_kernel(saxpy: ModuleType) -> None:
     assert wrong == []
 
 
-def test_a_forked_child_computes_on_the_cpu(saxpy: ModuleType) -> None:
+def test_a_forked_child_computes_on_the_cpu(saxpy):
     program = """
 import os
 from array import array
@@ -104,6 +104,6 @@ print(saxpy.backend())
     assert ran.stdout == "cpu [3.0]\ncuda\n"
 
 
-def test_the_demonstration_runs(saxpy: ModuleType) -> None:
+def test_the_demonstration_runs(saxpy):
     ran = subprocess.run([sys.executable, "-m", "saxpy"], capture_output=True, text=True, check=True)
     assert ran.stdout.endswith("1000000 numbers on cuda: right\n"), ran.stdout

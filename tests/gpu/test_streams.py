@@ -3,8 +3,6 @@
 What each library queues before takes long enough that a kernel which does not wait computes wrong numbers.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess
@@ -18,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpuforge.runtime import DriverError, Kernel, KernelSet, probe
+from gpuforge.runtime import DriverError, probe
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("device")]
 
@@ -50,7 +48,7 @@ def cupy_streams(ordinal: int) -> dict[str, Callable[[], AbstractContextManager[
 
 
 @pytest.mark.parametrize("name", ["default", "its own"])
-def test_torch(add: Kernel, ordinal: int, name: str) -> None:
+def test_torch(add, ordinal, name):
     torch = pytest.importorskip("torch")
     wrong = 0
     for step in range(REPEATS):
@@ -66,7 +64,7 @@ def test_torch(add: Kernel, ordinal: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "blocking", "non-blocking", "per thread"])
-def test_cupy(add: Kernel, ordinal: int, name: str) -> None:
+def test_cupy(add, ordinal, name):
     cupy = pytest.importorskip("cupy")
     wrong = 0
     with cupy.cuda.Device(ordinal):
@@ -83,7 +81,7 @@ def test_cupy(add: Kernel, ordinal: int, name: str) -> None:
     assert wrong == 0
 
 
-def test_cupy_without_making_the_device_current(add: Kernel, ordinal: int) -> None:
+def test_cupy_without_making_the_device_current(add, ordinal):
     cupy = pytest.importorskip("cupy")
     with cupy.cuda.Device(ordinal):
         x, y = cupy.arange(SIZE, dtype="f4"), cupy.ones(SIZE, "f4")
@@ -92,7 +90,7 @@ def test_cupy_without_making_the_device_current(add: Kernel, ordinal: int) -> No
         assert cupy.asnumpy(y).tolist() == [i + 1.0 for i in range(SIZE)]
 
 
-def test_torch_with_the_device_current(adding: KernelSet, ordinal: int) -> None:
+def test_torch_with_the_device_current(adding, ordinal):
     torch = pytest.importorskip("torch")
     with torch.cuda.device(ordinal):
         kernel = adding.function("add")
@@ -108,7 +106,7 @@ def test_torch_with_the_device_current(adding: KernelSet, ordinal: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["memory", "stream"])
-def test_a_thread_that_never_used_cuda(add: Kernel, where: str) -> None:
+def test_a_thread_that_never_used_cuda(add, where):
     """It has no current context, and repeats with other arguments what the main thread launched often."""
     cupy = pytest.importorskip("cupy")
     x, y, free = cupy.ones(SIZE, "f4"), cupy.zeros(SIZE, "f4"), cupy.cuda.Stream(non_blocking=True)
@@ -135,7 +133,7 @@ def test_a_thread_that_never_used_cuda(add: Kernel, where: str) -> None:
     assert found[: SIZE // 2] == [2.0 * REPEATS] * (SIZE // 2)
 
 
-def test_torch_and_cupy_in_one_launch(add: Kernel, ordinal: int) -> None:
+def test_torch_and_cupy_in_one_launch(add, ordinal):
     torch, cupy = pytest.importorskip("torch"), pytest.importorskip("cupy")
     wrong = 0
     with cupy.cuda.Device(ordinal):
@@ -153,7 +151,7 @@ def test_torch_and_cupy_in_one_launch(add: Kernel, ordinal: int) -> None:
     assert wrong == 0
 
 
-def test_memory_of_ours_in_streams_of_torch(add: Kernel, ordinal: int) -> None:
+def test_memory_of_ours_in_streams_of_torch(add, ordinal):
     torch = pytest.importorskip("torch")
     result, wrong = array("f", bytes(4 * SIZE)), 0
     with torch.cuda.device(ordinal):
@@ -169,7 +167,7 @@ def test_memory_of_ours_in_streams_of_torch(add: Kernel, ordinal: int) -> None:
     assert wrong == 0
 
 
-def test_numba(add: Kernel, ordinal: int) -> None:
+def test_numba(add, ordinal):
     cuda = pytest.importorskip("numba.cuda")
     numpy = pytest.importorskip("numpy")
     with cuda.gpus[ordinal]:
@@ -183,7 +181,7 @@ def test_numba(add: Kernel, ordinal: int) -> None:
                 assert y.copy_to_host().tolist() == [step + 1.0] * SIZE
 
 
-def test_jax(add: Kernel, ordinal: int) -> None:
+def test_jax(add, ordinal):
     jax = pytest.importorskip("jax")
     if len(jax.devices()) <= ordinal or jax.devices()[0].platform != "gpu":
         pytest.skip(f"JAX has no GPU {ordinal}")
@@ -214,7 +212,7 @@ def _on(ordinal: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("package", ["saxpy", "ripple"])
 @pytest.mark.parametrize("library", ["torch", "cupy"])
-def test_packages_as_the_docs_show_them(ordinal: int, package: str, library: str) -> None:
+def test_packages_as_the_docs_show_them(ordinal, package, library):
     """recipes/saxpy and the tutorial know nothing of devices and streams."""
     module = pytest.importorskip(package, reason=f"the wheel of {package} is not installed")
     lib = pytest.importorskip(library)
@@ -240,7 +238,7 @@ def test_packages_as_the_docs_show_them(ordinal: int, package: str, library: str
             module.saxpy(2.0, elements, elements) if package == "saxpy" else module.scale(elements, 2)
 
 
-def test_a_capture_of_torch(add: Kernel, ordinal: int) -> None:
+def test_a_capture_of_torch(add, ordinal):
     torch = pytest.importorskip("torch")
     with torch.cuda.device(ordinal):
         x, y = torch.ones(SIZE, device="cuda"), torch.zeros(SIZE, device="cuda")
@@ -254,7 +252,7 @@ def test_a_capture_of_torch(add: Kernel, ordinal: int) -> None:
         assert y.tolist() == [3.0] * SIZE
 
 
-def test_threads_on_both_devices(add: Kernel) -> None:
+def test_threads_on_both_devices(add):
     torch = pytest.importorskip("torch")
     count, wrong = len(probe().devices), []
 
@@ -313,14 +311,14 @@ def two_devices() -> None:
 
 @pytest.mark.usefixtures("two_devices")
 class TestTwoDevices:
-    def test_arrays_of_both_are_refused_and_the_process_lives(self, tmp_path: Path) -> None:
+    def test_arrays_of_both_are_refused_and_the_process_lives(self, tmp_path):
         """In a process of its own: other libraries let the GPUs access each other's memory."""
         done = run(BOTH, tmp_path)
         message = "argument 0 is on device 0 and argument 1 on device 1, and neither can reach the other: "
         assert done.stdout.startswith(message), done.stdout + done.stderr
         assert done.stdout.endswith("[2.0, 2.0]\n")
 
-    def test_a_kernel_for_one_device_refuses_arrays_of_the_other(self, adding: KernelSet) -> None:
+    def test_a_kernel_for_one_device_refuses_arrays_of_the_other(self, adding):
         torch = pytest.importorskip("torch")
         x, y = torch.ones(SIZE, device="cuda:1"), torch.ones(SIZE, device="cuda:1")
         with pytest.raises(
@@ -330,7 +328,7 @@ class TestTwoDevices:
         adding.function("add", device=1).launch(1, SIZE, x, y, NONE)
         assert y.tolist() == [2.0] * SIZE
 
-    def test_managed_memory_of_either_device(self, add: Kernel) -> None:
+    def test_managed_memory_of_either_device(self, add):
         cupy = pytest.importorskip("cupy")
         with (
             cupy.cuda.Device(0),
@@ -346,7 +344,7 @@ class TestTwoDevices:
             assert cupy.asnumpy(y).tolist() == [2.0] * SIZE
             assert cupy.asnumpy(x).tolist() == [3.0] * SIZE
 
-    def test_arrays_that_torch_lets_reach_each_other(self, add: Kernel) -> None:
+    def test_arrays_that_torch_lets_reach_each_other(self, add):
         torch = pytest.importorskip("torch")
         if not torch.cuda.can_device_access_peer(0, 1):
             pytest.skip("the GPUs cannot access each other's memory")
@@ -371,13 +369,13 @@ except DriverError as error:
 """
 
 
-def test_a_fault_names_the_kernel_when_launches_block(tmp_path: Path) -> None:
+def test_a_fault_names_the_kernel_when_launches_block(tmp_path):
     """In a process of its own: it loses its GPU."""
     done = run(FAULT, tmp_path, GPUFORGE_LAUNCH_BLOCKING="1")
     assert done.stdout.split() == ["700", "add"], done.stderr
 
 
-def test_more_threads_than_a_block_can_have(add: Kernel) -> None:
+def test_more_threads_than_a_block_can_have(add):
     with (
         add.memory(128) as memory,
         pytest.raises(DriverError, match=r"block x is 4096, and GPU \d, .*, allows 1024"),
@@ -385,7 +383,7 @@ def test_more_threads_than_a_block_can_have(add: Kernel) -> None:
         add.launch(1, 4096, memory, memory, NONE)
 
 
-def test_the_handle_in_a_launch_of_cuda_core(add: Kernel) -> None:
+def test_the_handle_in_a_launch_of_cuda_core(add):
     core = pytest.importorskip("cuda.core")
     device = core.Device(0)
     device.set_current()

@@ -1,7 +1,5 @@
 """gpuforge as its users run it, what it builds here, and environments that its wheels are installed into."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What integration tests need of the machine: said once, so that a skipped test gives its reason."""
 
-from __future__ import annotations
-
 import functools
 import os
 import platform

@@ -1,7 +1,5 @@
 """Runs of steps on dask's workers, schedulers to run them on, and what is seen of their processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

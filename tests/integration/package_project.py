@@ -1,7 +1,5 @@
 """A host wheel of real extensions, compiled by g++, and the step that packages it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -6,8 +6,6 @@ It supports conditional puts (If-None-Match): of eight clients at once, one wins
 lacks the element `Condition` of AWS's, so s3fs raises OSError(EINVAL) for it instead of FileExistsError.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Servers that tests of clusters start: each a process group of its own, which is gone when the test ends."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -6,8 +6,6 @@
 CPUs as it is told to, so that several workers fit on a small machine. Everything is below the folder.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Rules on wheels of compiled binaries that have the problem, and on their nearest twins that have not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -45,7 +43,7 @@ def system_library(name: str) -> Path:
     return Path(os.path.realpath(done.stdout.strip()))
 
 
-def test_two_openmp_runtimes_in_one_import(library: Library, tmp_path: Path) -> None:
+def test_two_openmp_runtimes_in_one_import(library, tmp_path):
     threads = '#include <omp.h>\nextern "C" int g() { return omp_get_max_threads(); }\n'
     runtime = tmp_path / "libgomp.so.1"
     shutil.copy(system_library("libgomp.so.1"), runtime)
@@ -73,7 +71,7 @@ def codes(
     return {(f.code, f.severity): lines(f) for f in found}
 
 
-def test_objects_of_two_hpc_sdks(library: Library, tmp_path: Path) -> None:
+def test_objects_of_two_hpc_sdks(library, tmp_path):
     def made(one: str, other: str) -> dict[tuple[str, str], tuple[str, ...]]:
         linked = library("libg.so", GIVES, SDK.format(one))
         module = library("ext.so", MODULE + CALLS, linked, SDK.format(other))
@@ -86,7 +84,7 @@ def test_objects_of_two_hpc_sdks(library: Library, tmp_path: Path) -> None:
     assert not any(code == "GF106" for code, _ in made("22.1", "22.1"))
 
 
-def test_versions_of_a_library_that_is_not_needed(library: Library, tmp_path: Path) -> None:
+def test_versions_of_a_library_that_is_not_needed(library, tmp_path):
     versions = tmp_path / "versions"
     versions.write_text("G_1 { global: g; local: *; };\n", encoding="utf-8")
     linked = library("libg.so.1", GIVES, f"-Wl,--version-script={versions}")
@@ -120,7 +118,7 @@ def _dynamic_entry(path: Path, needed: str) -> int:
         return int(section["sh_offset"]) + 16 * index
 
 
-def test_a_runtime_that_leaves_its_symbols_to_the_program(library: Library, tmp_path: Path) -> None:
+def test_a_runtime_that_leaves_its_symbols_to_the_program(library, tmp_path):
     host = library("libacchost.so", 'extern "C" int __pgi_uacc_enter() { return 1; }\n')
     text = (
         'extern "C" int __pgi_uacc_enter(); extern "C" int __pgi_nvomp_go() { return __pgi_uacc_enter(); }\n'
@@ -133,7 +131,7 @@ def test_a_runtime_that_leaves_its_symbols_to_the_program(library: Library, tmp_
     assert not any(code == "GF212" for code, _ in found)
 
 
-def test_one_soname_from_two_places_is_one_image(library: Library, tmp_path: Path) -> None:
+def test_one_soname_from_two_places_is_one_image(library, tmp_path):
     """What GF102 says of it: the linker maps the first, and a second one only where it is opened by its path."""
     for place, value in (("a", 1), ("b", 2)):
         text = f'extern "C" int g() {{ return {value}; }}\n'
@@ -151,7 +149,7 @@ def test_one_soname_from_two_places_is_one_image(library: Library, tmp_path: Pat
     assert images == ["1\n", "2\n"]
 
 
-def test_binaries_that_were_cut_or_changed(library: Library, tmp_path: Path) -> None:
+def test_binaries_that_were_cut_or_changed(library, tmp_path):
     module = library("ext.so", MODULE + CALLS + GIVES)
     files = {"demo/ext.so": module}
     assert "GF705" not in severities(pack(tmp_path, files))

@@ -3,8 +3,6 @@
 GPUFORGE_AUDIT_WHEELS names more wheels to compare: their paths, separated by colons.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -42,7 +40,7 @@ Wheel = Callable[[str], Path]
         *GIVEN,
     ],
 )
-def test_every_dynamic_entry_is_what_readelf_prints(wheel: Wheel, requirement: str, tmp_path: Path) -> None:
+def test_every_dynamic_entry_is_what_readelf_prints(wheel, requirement, tmp_path):
     path = Path(requirement) if requirement in GIVEN else wheel(requirement)
     objects = read(path, patterns()).objects
     assert objects or requirement in GIVEN
@@ -131,9 +129,7 @@ def cuobjdump(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
         *GIVEN,
     ],
 )
-def test_gpu_code_is_what_cuobjdump_lists(
-    wheel: Wheel, cuobjdump: Path, requirement: str, tmp_path: Path
-) -> None:
+def test_gpu_code_is_what_cuobjdump_lists(wheel, cuobjdump, requirement, tmp_path):
     path = Path(requirement) if requirement in GIVEN else wheel(requirement)
     compared = 0
     with zipfile.ZipFile(path) as archive:

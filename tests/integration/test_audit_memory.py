@@ -1,7 +1,5 @@
 """What an audit holds in memory does not grow with a wheel's size: of thousands of files, or a RECORD without end."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 import sys
@@ -76,9 +74,7 @@ def written(path: Path, cubins: int, lines: int) -> Path:
         ("text", 0, ENDLESS, 1, "GF714"),
     ],
 )
-def test_no_wheel_takes_more_than_200_megabytes(
-    form: str, cubins: int, lines: int, status: int, code: str, tmp_path: Path
-) -> None:
+def test_no_wheel_takes_more_than_200_megabytes(form, cubins, lines, status, code, tmp_path):
     path = written(tmp_path / "demo-1.0-py3-none-any.whl", cubins, lines)
     command = [
         sys.executable,

@@ -1,11 +1,8 @@
 """The audit of what a real nvcc made: suffixes of cubins, and the findings about missing or odd device code."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +21,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_120f", "sm_121a"])
-def test_a_loose_cubin_is_named_with_its_suffix(arch: str, nvcc: Path, tmp_path: Path) -> None:
+def test_a_loose_cubin_is_named_with_its_suffix(arch, nvcc, tmp_path):
     (tmp_path / "k.cu").write_text("__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n")
     subprocess.run([nvcc, "-cubin", f"-arch={arch}", "k.cu", "-o", "k.cubin"], check=True, cwd=tmp_path)
     (held,) = audit([tmp_path / "k.cubin"]).wheels
@@ -33,7 +30,7 @@ def test_a_loose_cubin_is_named_with_its_suffix(arch: str, nvcc: Path, tmp_path:
     assert all(entry.toolkit for entry in container.entries)
 
 
-def test_what_nvcc_links_of_nothing_is_not_asked_for_ptx(nvcc: Path, tmp_path: Path) -> None:
+def test_what_nvcc_links_of_nothing_is_not_asked_for_ptx(nvcc, tmp_path):
     (tmp_path / "k.cu").write_text("__global__ void k(float *p) { p[threadIdx.x] *= 2; }\n")
     options = ["-shared", "-Xcompiler", "-fPIC", "-arch=sm_80"]
     subprocess.run([nvcc, *options, "k.cu", "-o", "k.so"], check=True, cwd=tmp_path)
@@ -59,24 +56,24 @@ def codes(nvcc: Path, folder: Path, text: str, *targets: str) -> dict[str, str]:
     return {f.code: f.severity for f in audit([folder / "k.so"]).findings}
 
 
-def test_device_code_without_ptx_for_newer_gpus(nvcc: Path, tmp_path: Path) -> None:
+def test_device_code_without_ptx_for_newer_gpus(nvcc, tmp_path):
     real, ptx = "arch=compute_80,code=sm_80", "arch=compute_80,code=compute_80"
     assert codes(nvcc, tmp_path, KERNEL, real)["GF403"] == "warning"
     assert "GF403" not in codes(nvcc, tmp_path, KERNEL, real, ptx)
 
 
-def test_device_code_for_single_architectures(nvcc: Path, tmp_path: Path) -> None:
+def test_device_code_for_single_architectures(nvcc, tmp_path):
     assert codes(nvcc, tmp_path, KERNEL, "arch=compute_90a,code=[sm_90a,compute_90a]")["GF404"] == "info"
     assert "GF404" not in codes(nvcc, tmp_path, KERNEL, "arch=compute_90,code=[sm_90,compute_90]")
 
 
-def test_ptx_whose_kernels_a_condition_left_out(nvcc: Path, tmp_path: Path) -> None:
+def test_ptx_whose_kernels_a_condition_left_out(nvcc, tmp_path):
     targets = ("arch=compute_80,code=sm_80", "arch=compute_90,code=compute_90")
     assert codes(nvcc, tmp_path, ONLY_80, *targets)["GF405"] == "warning"
     assert "GF405" not in codes(nvcc, tmp_path, KERNEL, *targets)
 
 
-def test_ptx_of_two_toolkits_in_one_file(nvcc: Path, tmp_path: Path) -> None:
+def test_ptx_of_two_toolkits_in_one_file(nvcc, tmp_path):
     (tmp_path / "k.cu").write_text(KERNEL)
     subprocess.run([nvcc, "-ptx", "-arch=compute_80", "k.cu", "-o", "new.ptx"], check=True, cwd=tmp_path)
     text = (tmp_path / "new.ptx").read_text()
@@ -122,15 +119,7 @@ UNPACKED = [REAL, "-rdc=true", "--compress-mode=none"]
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 40 else "",
 )
-def test_the_flag_that_a_finding_names_mends_the_build(
-    code: str,
-    source: str,
-    fault: Sequence[str],
-    advice: str,
-    flags: Sequence[str] | None,
-    nvcc: Path,
-    tmp_path: Path,
-) -> None:
+def test_the_flag_that_a_finding_names_mends_the_build(code, source, fault, advice, flags, nvcc, tmp_path):
     """Build with the flags of a fault, and again with those that are advised behind them."""
     (tmp_path / "k.cu").write_text(source)
 

@@ -1,7 +1,5 @@
 """What real packages bring into one process: resolved by uv and read by byte ranges from PyPI."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -33,14 +31,14 @@ def majors(report: Report) -> set[str]:
     return {name.partition(".")[0] for name in names} - {""}
 
 
-def test_jax_and_cupy_for_one_cuda_major() -> None:
+def test_jax_and_cupy_for_one_cuda_major():
     report = together("jax[cuda12]==0.10.2", "cupy-cuda12x==14.2.0")
     assert report.problems == ()
     assert {f.code for f in report.findings if f.severity != "info"} == set()
     assert majors(report) == {"12"}
 
 
-def test_torch_and_a_cupy_for_another_major() -> None:
+def test_torch_and_a_cupy_for_another_major():
     report = together("torch==2.15.0", "cupy-cuda11x==13.6.0")
     assert report.problems == ()
     (found,) = (f for f in report.findings if f.severity != "info")

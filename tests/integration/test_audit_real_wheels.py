@@ -1,7 +1,5 @@
 """The audit on wheels from PyPI: what it must say of them, what it must not, and versions and sections."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
@@ -44,7 +42,7 @@ NVHPC = """
 """.split()  # noqa: SIM905
 
 
-def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
+def test_neuron_gpu_names_each_runtime_and_who_loads_it(said):
     found = said("neuron-gpu==8.2.2")
     assert {code for code, severity in found if severity == "error"} == {"GF101", "GF108", "GF301", "GF503"}
     pins = [line for line in found["GF101", "error"] if " asks for " in line]
@@ -74,9 +72,7 @@ def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
     }
 
 
-def test_neuron_gpu_against_its_users_sdk_lists_what_would_be_there_twice_and_through_what(
-    wheel: Wheel,
-) -> None:
+def test_neuron_gpu_against_its_users_sdk_lists_what_would_be_there_twice_and_through_what(wheel):
     """Issue 2446, seen before a release: a user of nvc++ 22.1 links a model against this wheel."""
     path, options = wheel("neuron-gpu==8.2.2"), ("--against", "nvhpc@22.1", "--format", "json")
     done = run(GPUFORGE, "audit", path, *options)
@@ -95,7 +91,7 @@ def test_neuron_gpu_against_its_users_sdk_lists_what_would_be_there_twice_and_th
     )
 
 
-def test_neuron_without_gpu_has_no_toolchain_runtime(said: Said) -> None:
+def test_neuron_without_gpu_has_no_toolchain_runtime(said):
     found = said("neuron==9.0.2")
     assert not any(code.startswith("GF1") for code, _ in found)
     # its demo program was left with the build machine's RUNPATH, and cannot start
@@ -106,7 +102,7 @@ def test_neuron_without_gpu_has_no_toolchain_runtime(said: Said) -> None:
     assert {code for code, severity in found if severity == "error"} == {"GF202", "GF302"}
 
 
-def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report]) -> None:
+def test_cufinufft_has_no_providers(said, report):
     said_of = dict(said("cufinufft==2.5.1"))
     assert said_of.pop(("GF708", "info"))[1].startswith("sections: __nv_relfatbin 98 MiB, .nv_fatbin 65 MiB")
     assert said_of == {
@@ -129,7 +125,7 @@ def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report])
     assert [c.ptx for c in inputs] == [{Arch(9, 0)}] * 14
 
 
-def test_cupy_is_wrong_in_its_tag_alone(said: Said, report: Callable[[str], Report]) -> None:
+def test_cupy_is_wrong_in_its_tag_alone(said, report):
     found = said("cupy-cuda12x==14.2.0")
     assert {key for key in found if key[1] != "info"} == {("GF501", "error"), ("GF502", "warning")}
     assert {"GF103", "GF205"} <= {code for code, severity in found if severity == "info"}
@@ -139,7 +135,7 @@ def test_cupy_is_wrong_in_its_tag_alone(said: Said, report: Callable[[str], Repo
     assert static == {"cub", "jitify", "thrust", "_generator_api", "runtime"}
 
 
-def test_torchvision_meets_torchs_cudart(said: Said) -> None:
+def test_torchvision_meets_torchs_cudart(said):
     found = said("torchvision==0.29.2")
     assert {key for key in found if key[1] == "error"} == {("GF102", "error"), ("GF210", "error")}
     assert len(found["GF210", "error"]) == 7
@@ -148,26 +144,26 @@ def test_torchvision_meets_torchs_cudart(said: Said) -> None:
     assert ("GF502", "warning") in found
 
 
-def test_xformers_wants_another_major_than_torch_brings(said: Said) -> None:
+def test_xformers_wants_another_major_than_torch_brings(said):
     assert said("xformers==0.0.35").keys() == {("GF204", "error"), ("GF408", "info")}
 
 
-def test_a_library_that_is_no_module_of_python_is_for_every_python(said: Said) -> None:
+def test_a_library_that_is_no_module_of_python_is_for_every_python(said):
     """torchao's `_C_mxfp8.cpython-310-….so` has no PyInit_: torch loads it."""
     assert "GF504" not in {code for code, _ in said("torchao==0.18.0")}
 
 
-def test_rapids_finds_its_libraries_through_its_requirements(said: Said) -> None:
+def test_rapids_finds_its_libraries_through_its_requirements(said):
     assert not {code for code, severity in said("rmm-cu12==26.10.0") if severity != "info"}
 
 
-def test_an_older_ctranslate2_cannot_be_loaded_by_new_systems(said: Said) -> None:
+def test_an_older_ctranslate2_cannot_be_loaded_by_new_systems(said):
     found = said("ctranslate2==3.24.0")
     assert {key for key in found if key[1] == "error"} == {("GF301", "error"), ("GF503", "error")}
     assert "libcudnn_ops_infer.so.8" in found["GF213", "warning"][0]
 
 
-def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
+def test_faiss_and_torchvision_together_are_of_two_majors(wheel):
     given = [wheel("faiss-gpu-cu12==1.14.1.post1"), wheel("torchvision==0.29.2")]
     found = {f.code: f for f in audit(given).findings}
     assert (found["GF104"].severity, found["GF104"].wheel) == ("warning", given[1].name)
@@ -207,7 +203,7 @@ def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
         ("PyQt5==5.15.10", set()),
     ],
 )
-def test_errors_are_those_found_by_hand(said: Said, requirement: str, errors: set[str]) -> None:
+def test_errors_are_those_found_by_hand(said, requirement, errors):
     assert {code for code, severity in said(requirement) if severity == "error"} == errors
 
 
@@ -221,11 +217,11 @@ def test_errors_are_those_found_by_hand(said: Said, requirement: str, errors: se
         "librmm-cu13==26.10.0",
     ],
 )
-def test_rapids_has_no_warnings(said: Said, requirement: str) -> None:
+def test_rapids_has_no_warnings(said, requirement):
     assert not {code for code, severity in said(requirement) if severity != "info"}
 
 
-def test_torchvision_beside_torch_says_what_it_says_alone(wheel: Wheel) -> None:
+def test_torchvision_beside_torch_says_what_it_says_alone(wheel):
     given = [wheel("torchvision==0.29.2"), wheel("torch==2.15.0")]
     (found,) = [f for f in audit(given).findings if f.code == "GF102"]
     assert found.wheel == given[0].name
@@ -245,11 +241,11 @@ def test_torchvision_beside_torch_says_what_it_says_alone(wheel: Wheel) -> None:
         "cuda-core==1.2.2",
     ],
 )
-def test_sound_wheels_are_clean(said: Said, requirement: str) -> None:
+def test_sound_wheels_are_clean(said, requirement):
     assert said(requirement) == {}
 
 
-def test_of_a_sound_wheel_the_record_of_its_build_is_information(said: Said) -> None:
+def test_of_a_sound_wheel_the_record_of_its_build_is_information(said):
     ((rule, places),) = said("numpy==2.4.6").items()
     assert rule == ("GF306", "info")
     assert {place.partition(": ")[0].rpartition("/")[2] for place in places} == {
@@ -267,7 +263,7 @@ def test_of_a_sound_wheel_the_record_of_its_build_is_information(said: Said) -> 
         "tokenizers==0.23.3",
     ],
 )
-def test_versions_and_sections_are_what_pyelftools_reads(wheel: Wheel, requirement: str) -> None:
+def test_versions_and_sections_are_what_pyelftools_reads(wheel, requirement):
     path = wheel(requirement)
     objects = {found.file: found for found in read(path, patterns()).objects}
     seen = 0

@@ -1,7 +1,5 @@
 """GF215 over real extensions: what g++ links when nothing defines a function of CUDA, and what looks like it."""
 
-from __future__ import annotations
-
 import shutil
 import sysconfig
 from pathlib import Path
@@ -40,7 +38,7 @@ def findings_of(root: Path, *requires: str) -> list[Finding]:
     return [f for f in audit([pack(root, files, requires=requires)]).findings if f.code == "GF215"]
 
 
-def test_functions_that_nothing_defines_are_an_error(tmp_path: Path) -> None:
+def test_functions_that_nothing_defines_are_an_error(tmp_path):
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY))
     (finding,) = findings_of(tmp_path)
     assert (finding.severity, finding.files) == ("error", ("demo/ext.so",))
@@ -50,14 +48,14 @@ def test_functions_that_nothing_defines_are_an_error(tmp_path: Path) -> None:
     )
 
 
-def test_a_stub_that_lacks_them_is_dropped_by_the_linker_and_found(tmp_path: Path) -> None:
+def test_a_stub_that_lacks_them_is_dropped_by_the_linker_and_found(tmp_path):
     empty = stub(tmp_path / "stubs", "libcuda.so.1", "int nothing() { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), "-Wl,--as-needed", empty)
     (finding,) = findings_of(tmp_path)
     assert lines(finding) == ("demo/ext.so: does not NEED libcuda.so, and calls cuInit",)
 
 
-def test_what_nothing_in_the_wheel_loads_first_is_a_warning(tmp_path: Path) -> None:
+def test_what_nothing_in_the_wheel_loads_first_is_a_warning(tmp_path):
     compiled(
         tmp_path / "tree/demo/libplugin.so", f'extern "C" {{ {CALL} int run() {{ return cuInit(0); }} }}'
     )
@@ -65,32 +63,32 @@ def test_what_nothing_in_the_wheel_loads_first_is_a_warning(tmp_path: Path) -> N
     assert finding.severity == "warning"
 
 
-def test_weak_ones_and_its_own_are_no_finding(tmp_path: Path) -> None:
+def test_weak_ones_and_its_own_are_no_finding(tmp_path):
     weak = "int __attribute__((weak)) cuInit(unsigned); int cudaMalloc(void **, unsigned long) { return 0; }"
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (weak, "if (cuInit) cuInit(0); cudaMalloc(0, 1);"))
     assert findings_of(tmp_path) == []
 
 
-def test_trampolines_of_another_library_of_the_wheel_are_no_finding(tmp_path: Path) -> None:
+def test_trampolines_of_another_library_of_the_wheel_are_no_finding(tmp_path):
     own = stub(tmp_path / "tree/demo", "libtramp.so", "int cuInit(unsigned) { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), *STRICT, own, "-Wl,-rpath,$ORIGIN")
     assert findings_of(tmp_path) == []
 
 
-def test_a_needed_library_of_that_name_is_no_finding(tmp_path: Path) -> None:
+def test_a_needed_library_of_that_name_is_no_finding(tmp_path):
     cuda = stub(tmp_path / "stubs", "libcuda.so.1", "int cuInit(unsigned) { return 0; }")
     cublas = stub(tmp_path / "stubs", "libcublas.so.12", "int cublasCreate_v2(void **) { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY), cuda, cublas)
     assert findings_of(tmp_path) == []
 
 
-def test_an_extension_of_torch_finds_them_in_the_process(tmp_path: Path) -> None:
+def test_an_extension_of_torch_finds_them_in_the_process(tmp_path):
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY))
     assert findings_of(tmp_path, "torch>=2.8") == []
     assert len(findings_of(tmp_path, "numpy")) == 1
 
 
-def test_what_an_unknown_library_may_define_is_no_finding(tmp_path: Path) -> None:
+def test_what_an_unknown_library_may_define_is_no_finding(tmp_path):
     host = stub(tmp_path / "stubs", "libhost.so", "int cuInit(unsigned) { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), host)
     assert findings_of(tmp_path) == []

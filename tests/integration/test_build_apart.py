@@ -1,7 +1,5 @@
 """What a hostile project sees, what it can write, and that nothing of it comes into another project's wheel."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
@@ -125,9 +123,7 @@ pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.xdist_group("do
         pytest.param("docker", marks=pytest.mark.docker),
     ],
 )
-def test_what_a_hostile_hook_writes_is_in_no_other_projects_wheel(
-    runner: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_what_a_hostile_hook_writes_is_in_no_other_projects_wheel(runner, tmp_path, request):
     in_containers = runner == "docker"
     if in_containers:
         request.getfixturevalue("bookworm_image")
@@ -163,7 +159,7 @@ def build(root: Path, name: str, backend: str, runner: str) -> tuple[dict[str, l
 
 @pytest.mark.docker
 @pytest.mark.usefixtures("bookworm_image")
-def test_a_hostile_project_sees_no_secret_and_writes_only_its_own(tmp_path: Path) -> None:
+def test_a_hostile_project_sees_no_secret_and_writes_only_its_own(tmp_path):
     project = tmp_path / "project"
     (project / "src/apart").mkdir(parents=True)
     texts = {"gpuforge.toml": MANIFEST + TEST, "pyproject.toml": PYPROJECT, "backend.py": BACKEND}

@@ -1,7 +1,5 @@
 """`gpuforge build --runner docker`: real compilers in a real image, and what happens when things go wrong there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -42,9 +40,7 @@ def wheels(dist: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(dist.glob("*.whl"))}
 
 
-def test_a_matrix_compiles_kernels_once_and_a_cell_alone_gives_the_same_bytes(
-    recipe: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_a_matrix_compiles_kernels_once_and_a_cell_alone_gives_the_same_bytes(recipe, cache, tmp_path):
     done = build(recipe, cache, tmp_path / "all", "--cuda", "13", "--python", "3.11,3.13", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -64,9 +60,7 @@ def test_a_matrix_compiles_kernels_once_and_a_cell_alone_gives_the_same_bytes(
 
 
 @pytest.mark.skipif(not shutil.which("python3.11"), reason="needs Python 3.11, as the image has it")
-def test_local_processes_with_the_same_compilers_make_the_same_bytes(
-    recipe: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_local_processes_with_the_same_compilers_make_the_same_bytes(recipe, cache, tmp_path):
     arguments = ("--cell", CELL, "--archs", "90", "--no-test")
     assert build(recipe, cache, tmp_path / "contained", *arguments).returncode == 0
     assert build(recipe, cache, tmp_path / "local", *arguments, "--runner", "local").returncode == 0
@@ -95,7 +89,7 @@ print("seen:", json.dumps([error, count, sorted(maps), tools, os.path.exists("/u
 
 
 @pytest.mark.parametrize("linkage", WHERE)
-def test_each_linkage_works_in_a_clean_container(linkage: str, cache: Path, tmp_path: Path) -> None:
+def test_each_linkage_works_in_a_clean_container(linkage, cache, tmp_path):
     project = shutil.copytree(DEVICES, tmp_path / "devices")
     edit(project, ('linkage = "pip"', f'linkage = "{linkage}"'))
     with (project / "gpuforge.toml").open("a") as manifest:
@@ -114,9 +108,7 @@ def test_each_linkage_works_in_a_clean_container(linkage: str, cache: Path, tmp_
     assert wanted is None or re.search(wanted + "$", runtimes[0])
 
 
-def test_a_compile_error_is_shown_and_the_other_cells_go_on(
-    recipe: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_a_compile_error_is_shown_and_the_other_cells_go_on(recipe, cache, tmp_path):
     broken = shutil.copytree(recipe, tmp_path / "broken")
     source = broken / "src" / "core.cpp"
     source.write_text(
@@ -129,7 +121,7 @@ def test_a_compile_error_is_shown_and_the_other_cells_go_on(
     assert len(wheels(tmp_path / "dist")) == 1
 
 
-def test_two_builds_at_once_do_everything_once(recipe: Path, cache: Path, tmp_path: Path) -> None:
+def test_two_builds_at_once_do_everything_once(recipe, cache, tmp_path):
     new = shutil.copytree(recipe, tmp_path / "new")
     for source in (new / "src" / "core.cpp", new / "kernels" / "saxpy.cu"):
         source.write_text(source.read_text() + "\n// nobody has compiled this\n")
@@ -154,7 +146,7 @@ def test_two_builds_at_once_do_everything_once(recipe: Path, cache: Path, tmp_pa
     assert wheels(tmp_path / "dist0") | wheels(tmp_path / "dist1") == wheels(tmp_path / "dist2")
 
 
-def test_a_full_disk_keeps_what_is_finished(recipe: Path, tmp_path: Path) -> None:
+def test_a_full_disk_keeps_what_is_finished(recipe, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root")
     cache = tmp_path / "small"
@@ -189,14 +181,14 @@ def test_a_full_disk_keeps_what_is_finished(recipe: Path, tmp_path: Path) -> Non
         subprocess.run(["umount", cache], check=True)
 
 
-def test_an_image_without_a_compiler_is_refused_before_anything_runs(recipe: Path) -> None:
+def test_an_image_without_a_compiler_is_refused_before_anything_runs(recipe):
     done = run(GPUFORGE, "build", recipe, "--runner", "docker", "--image", f"{IMAGE}-test", "--cuda", "13")
     assert done.returncode == 3
     assert f"no usable g++: looked at image {IMAGE}-test; found: nothing by that name there" in done.stderr
     assert "gpuforge images list" in done.stderr
 
 
-def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe: Path, cache: Path, tmp_path: Path) -> None:
+def test_what_a_killed_build_leaves_is_cleared_by_the_next(recipe, cache, tmp_path):
     slow = shutil.copytree(recipe, tmp_path / "slow")
     edit(slow, ("[build]\n", '[build]\nbefore = [["sleep", "300"]]\n'))
     command = [GPUFORGE, "build", str(slow), "--runner", "docker", "--image", IMAGE, "--cell", CELL]

@@ -1,7 +1,5 @@
 """Libraries that a build makes and the wheel gets, by `[wheel] bundle-from`."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from pathlib import Path
@@ -53,13 +51,13 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_library_that_the_build_made_is_put_into_the_wheel(project: Path, tmp_path: Path) -> None:
+def test_a_library_that_the_build_made_is_put_into_the_wheel(project, tmp_path):
     build(project, cache=tmp_path / "cache", cwd=tmp_path)
     (wheel,) = tmp_path.glob("dist/*.whl")
     assert [name for name in zipfile.ZipFile(wheel).namelist() if "helped.libs/libhelp-" in name]
 
 
-def test_a_folder_that_the_build_did_not_make(project: Path, tmp_path: Path) -> None:
+def test_a_folder_that_the_build_did_not_make(project, tmp_path):
     (project / "gpuforge.toml").write_text(MANIFEST.replace('project}/made"]', 'project}/maid"]'))
     done = gpuforge("build", project, cache=tmp_path / "cache", cwd=tmp_path)
     assert "[wheel] bundle-from: the build has no folder {project}/maid" in done.stderr

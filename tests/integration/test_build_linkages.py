@@ -1,7 +1,5 @@
 """Each linkage for real: built with CUDA 13 from PyPI, installed with what it declares, imported, looked at."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -72,7 +70,7 @@ def site(root: Path) -> str:
     return f"{root}/env/lib/python{PYTHON}/site-packages"
 
 
-def test_pip(tmp_path: Path, cache: Path) -> None:
+def test_pip(tmp_path, cache):
     built = Built(tmp_path, cache)
     assert built.requires == ["nvidia-cuda-runtime>=13.0,<14"]
     built.install()
@@ -87,7 +85,7 @@ def test_pip(tmp_path: Path, cache: Path) -> None:
         assert b"/tmp/" not in text
 
 
-def test_bundle(tmp_path: Path, cache: Path) -> None:
+def test_bundle(tmp_path, cache):
     built = Built(tmp_path, cache, ('linkage = "pip"', 'linkage = "bundle"'))
     assert built.requires == []
     libraries = [name for name in built.members if ".libs/" in name]
@@ -101,7 +99,7 @@ def test_bundle(tmp_path: Path, cache: Path) -> None:
     ]
 
 
-def test_system(tmp_path: Path, cache: Path) -> None:
+def test_system(tmp_path, cache):
     built = Built(tmp_path, cache, ('linkage = "pip"', 'linkage = "system"'))
     assert built.requires == []
     assert not any(".libs/" in name for name in built.members)
@@ -113,7 +111,7 @@ def test_system(tmp_path: Path, cache: Path) -> None:
     assert built.run(LD_LIBRARY_PATH=str(cuda))[1] == [f"{cuda}/libcudart.so.13"]
 
 
-def test_static(tmp_path: Path, cache: Path) -> None:
+def test_static(tmp_path, cache):
     built = Built(tmp_path, cache, ('linkage = "pip"', 'linkage = "static"'))
     assert built.requires == []
     assert not any(".libs/" in name for name in built.members)
@@ -123,7 +121,7 @@ def test_static(tmp_path: Path, cache: Path) -> None:
     assert b"/cudart.shm." in extension.read_bytes()  # cudart is in it
 
 
-def test_extras(tmp_path: Path, cache: Path) -> None:
+def test_extras(tmp_path, cache):
     built = Built(tmp_path, cache, ('linkage = "pip"', 'linkage = "pip"\nrequires = "extra"'))
     assert built.requires == ['nvidia-cuda-runtime>=13.0,<14; extra == "cuda13"']
     built.install("[cuda13-local]")
@@ -145,7 +143,7 @@ def by_uv(folder: Path, driver: str, gpu: str) -> Path:
     return target / "devices"
 
 
-def test_variant(tmp_path: Path, cache: Path) -> None:
+def test_variant(tmp_path, cache):
     built = Built(tmp_path, cache, add='\n[wheel]\nnaming = ["variant"]\n')
     assert built.wheel.name.endswith("_x86_64-cu13.0.whl")
     index = json.loads((tmp_path / "dist" / "devices-0.1.0-variants.json").read_text())
@@ -162,7 +160,7 @@ def test_variant(tmp_path: Path, cache: Path) -> None:
     assert built.run()[1] == [f"{site(tmp_path)}/nvidia/cu13/lib/libcudart.so.13"]
 
 
-def test_beside_jax(tmp_path: Path, cache: Path) -> None:
+def test_beside_jax(tmp_path, cache):
     """The wheel and all that JAX brings for CUDA 13, resolved together and judged as one process."""
     built = Built(tmp_path, cache, add='\n[audit]\nbeside = ["jax[cuda13]"]\n')
     again = gpuforge(*built.command, cache=cache)
@@ -180,8 +178,8 @@ def test_beside_jax(tmp_path: Path, cache: Path) -> None:
     ],
 )
 def test_a_second_libcudart_or_cuda_major_beside_it_stops_the_build(
-    tmp_path: Path, cache: Path, linkage: str, beside: str, rule: str, named: str
-) -> None:
+    tmp_path, cache, linkage, beside, rule, named
+):
     """NVIDIA's own wheels, of PyPI."""
     folder = shutil.copytree(DEVICES, tmp_path / "devices")
     edit(folder, ('linkage = "pip"', f'linkage = "{linkage}"'))

@@ -1,7 +1,5 @@
 """`gpuforge build` on the real recipes: real compilers, the toolkit from PyPI, real installs of the wheels."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -28,7 +26,7 @@ def saxpy(tmp_path: Path) -> Path:
     return builds.copy_recipe("saxpy", tmp_path)
 
 
-def test_saxpy_is_built_once_and_proved(saxpy: Path, tmp_path: Path, store: Path) -> None:
+def test_saxpy_is_built_once_and_proved(saxpy, tmp_path, store):
     kernel = saxpy / "kernels" / "saxpy.cu"
     kernel.write_text(kernel.read_text() + "// which no other test builds\n")
     first = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=store)
@@ -52,9 +50,7 @@ def test_saxpy_is_built_once_and_proved(saxpy: Path, tmp_path: Path, store: Path
     assert reason == "runs: kernels/saxpy.cu changed"
 
 
-def test_saxpy_has_the_same_bytes_in_another_folder_from_another_cache(
-    saxpy: Path, tmp_path: Path, store: Path
-) -> None:
+def test_saxpy_has_the_same_bytes_in_another_folder_from_another_cache(saxpy, tmp_path, store):
     here = build(saxpy, "--python", PYTHON, "-o", tmp_path / "one", cache=store)
     other = shutil.copytree(saxpy, tmp_path / "elsewhere" / "other-name")
     there = build(other, "--python", PYTHON, "-o", tmp_path / "two", cache=tmp_path / "other-cache")
@@ -65,7 +61,7 @@ def test_saxpy_has_the_same_bytes_in_another_folder_from_another_cache(
     assert [w["sha256"] for w in here["wheels"]] == [w["sha256"] for w in there["wheels"]]
 
 
-def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path: Path, store: Path) -> None:
+def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy, tmp_path, store):
     result = build(saxpy, "--python", PYTHON, "-o", tmp_path / "dist", cache=store)
     python = environment(tmp_path / "venv", result["wheels"][0]["path"])
     env = {"PATH": "/usr/bin:/bin", "GPUFORGE_DISABLE_GPU": "1"}
@@ -81,7 +77,7 @@ def test_saxpy_installs_and_computes_where_there_is_no_gpu(saxpy: Path, tmp_path
 @pytest.mark.skipif(
     "GPUFORGE_NIGHTLY" not in os.environ, reason="compiles for minutes: set GPUFORGE_NIGHTLY=1"
 )
-def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path: Path, store: Path) -> None:
+def test_cufinufft_needs_nothing_but_the_packages_it_declares(tmp_path, store):
     result = build(RECIPES / "cufinufft", "--archs", "90", "-o", tmp_path / "dist", cache=store)
     (wheel,) = result["wheels"]
     assert [each["code"] for each in wheel["findings"]] == ["GF712"]  # the version of a quick try

@@ -1,7 +1,5 @@
 """A wheel that links libcurand and nothing else, with what it declares, where no CUDA is on the machine."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -44,7 +42,7 @@ def imported(root: Path, *what: str) -> subprocess.CompletedProcess[str]:
     return run(python, "-c", PROGRAM, env={})
 
 
-def test_what_curand_forgets_is_declared_and_the_import_works(wheel: Path, tmp_path: Path) -> None:
+def test_what_curand_forgets_is_declared_and_the_import_works(wheel, tmp_path):
     assert declared(wheel) == ["nvidia-cuda-runtime>=13.0,<14", "cuda-toolkit[curand]>=13.0,<14"]
     done = imported(tmp_path, str(wheel), "nvidia-curand>=10.4.5.25")
     assert done.returncode == 0, done.stderr
@@ -53,7 +51,7 @@ def test_what_curand_forgets_is_declared_and_the_import_works(wheel: Path, tmp_p
     assert maps == [f"{site}/libcudart.so.13", f"{site}/libcurand.so.10"]
 
 
-def test_without_what_is_declared_for_curand_nothing_installs_libcudart(wheel: Path, tmp_path: Path) -> None:
+def test_without_what_is_declared_for_curand_nothing_installs_libcudart(wheel, tmp_path):
     done = imported(tmp_path, "--no-deps", str(wheel), "nvidia-curand==10.4.5.25")
     if done.returncode:
         assert "libcudart.so.13: cannot open shared object file" in done.stderr
@@ -63,7 +61,7 @@ def test_without_what_is_declared_for_curand_nothing_installs_libcudart(wheel: P
 
 
 @pytest.mark.parametrize("beside", ["torch==2.15.0", "cuda-toolkit[curand]==13.0.0", "jax[cuda13]"])
-def test_it_can_be_installed_beside_what_pins_other_minors(wheel: Path, tmp_path: Path, beside: str) -> None:
+def test_it_can_be_installed_beside_what_pins_other_minors(wheel, tmp_path, beside):
     wanted = tmp_path / "wanted.in"
     wanted.write_text(f"{wheel}\n{beside}\n")
     command = [find_uv_bin(), "pip", "compile", "--quiet", "--only-binary=:all:", wanted]
@@ -74,7 +72,7 @@ def test_it_can_be_installed_beside_what_pins_other_minors(wheel: Path, tmp_path
         assert "cuda-toolkit==13.2.2" in done.stdout
 
 
-def test_an_older_major_is_refused_beside_it(wheel: Path, tmp_path: Path) -> None:
+def test_an_older_major_is_refused_beside_it(wheel, tmp_path):
     wanted = tmp_path / "wanted.in"
     wanted.write_text(f"{wheel}\ncuda-toolkit[curand]==12.9.1\n")
     done = run(find_uv_bin(), "pip", "compile", "--quiet", wanted)

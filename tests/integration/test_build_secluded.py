@@ -3,8 +3,6 @@
 The machine gets a real library of NVIDIA's in a mount namespace of the test's own: nothing of it is seen outside.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -74,7 +72,7 @@ def build(project: Path, cache: Path, library: Path, *before: str) -> subprocess
     return run(*command, GPUFORGE_CACHE_DIR=cache, GPUFORGE_WORK=project.parent / "work")
 
 
-def test_the_machines_library_is_hidden_from_the_import(project: Path, cache: Path, library: Path) -> None:
+def test_the_machines_library_is_hidden_from_the_import(project, cache, library):
     add(project, LOADS_BY_NAME)
     found = on_a_machine_with(library, project.parent, sys.executable, "-c", LOADS_BY_NAME)
     subprocess.run(found, check=True)  # it is there for everybody else
@@ -93,7 +91,7 @@ def test_the_machines_library_is_hidden_from_the_import(project: Path, cache: Pa
     assert not Path("/usr/local/lib/libnvJitLink.so.13").exists()
 
 
-def test_where_it_cannot_be_hidden_what_was_loaded_tells(project: Path, cache: Path, library: Path) -> None:
+def test_where_it_cannot_be_hidden_what_was_loaded_tells(project, cache, library):
     add(project, LOADS_BY_NAME)
     done = build(project, cache, library, *POWERLESS)
     assert done.returncode == 1
@@ -104,9 +102,7 @@ def test_where_it_cannot_be_hidden_what_was_loaded_tells(project: Path, cache: P
     assert list(project.glob("dist/*.whl")) == []
 
 
-def test_a_wheel_that_declares_what_it_needs_takes_it_from_there(
-    project: Path, cache: Path, library: Path
-) -> None:
+def test_a_wheel_that_declares_what_it_needs_takes_it_from_there(project, cache, library):
     done = build(project, cache, library)
     assert done.returncode == 0, done.stderr
     (test,) = json.loads(done.stdout)["tests"]

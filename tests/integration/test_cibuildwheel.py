@@ -1,7 +1,5 @@
 """cibuildwheel itself builds a project that was changed as docs/cibuildwheel.md says."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess
@@ -99,9 +97,7 @@ def program(folder: Path, cache: Path) -> Path:
 @pytest.mark.docker
 @pytest.mark.network
 @pytest.mark.toolkit
-def test_cibuildwheel_repairs_and_audits_with_gpuforge(
-    tmp_path: Path, project: Path, bookworm_image: str
-) -> None:
+def test_cibuildwheel_repairs_and_audits_with_gpuforge(tmp_path, project, bookworm_image):
     cuda = tmp_path / "cuda"
     fetch(select("13.0", provider=None, libraries=["cufft"], machine=platform.machine()).source, cuda)
     machine = [Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pip.conf"), Path("/opt/pypi")]

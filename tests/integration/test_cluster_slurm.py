@@ -1,7 +1,5 @@
 """The Slurm cluster of docs/clusters.md, run as it stands there: real slurmctld, slurmd and munge, on this machine."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -66,7 +64,7 @@ def jobs() -> list[str]:
     return done.stdout.split()
 
 
-def test_workers_are_slurm_jobs_and_the_wheel_is_the_same(site: Path) -> None:
+def test_workers_are_slurm_jobs_and_the_wheel_is_the_same(site):
     cluster = subprocess.Popen(
         [sys.executable, str(program(site))],
         stdin=subprocess.PIPE,

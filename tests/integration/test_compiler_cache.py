@@ -1,7 +1,5 @@
 """The compiler cache with real compilers: what hits, and that no result depends on it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -64,16 +62,14 @@ def counts(said: str) -> str:
         ),
     ],
 )
-def test_lines_that_moved_are_compiled_anew(
-    compiler: Compiler, text: str, flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_that_moved_are_compiled_anew(compiler, text, flags, capsys):
     with compiler.serving() as compiler.cache:
         for source in (text, f"\n// moved\n{text}", text):
             assert compiler(source, *flags) == compiler(source, *flags, real=True)
     assert counts(capsys.readouterr().out) == "1 of 3 hits"
 
 
-def test_a_file_that_assembly_includes_is_read_anew(compiler: Compiler) -> None:
+def test_a_file_that_assembly_includes_is_read_anew(compiler):
     text = 'void f() { asm(".incbin \\"data\\""); }'
     with compiler.serving() as compiler.cache:
         for data in ("one", "two"):
@@ -82,7 +78,7 @@ def test_a_file_that_assembly_includes_is_read_anew(compiler: Compiler) -> None:
 
 
 @pytest.mark.parametrize("flags", [[], ["-MD"], ["-MMD", "-MF", "x.d"]])
-def test_headers_are_listed_of_objects_that_the_cache_had(compiler: Compiler, flags: list[str]) -> None:
+def test_headers_are_listed_of_objects_that_the_cache_had(compiler, flags):
     with compiler.serving() as compiler.cache:
         for _ in range(2):
             compiler("#include <cstdio>\nint x;", *flags)
@@ -91,7 +87,7 @@ def test_headers_are_listed_of_objects_that_the_cache_had(compiler: Compiler, fl
             listed.unlink()
 
 
-def test_broken_entries_are_replaced(compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_entries_are_replaced(compiler, capsys):
     text = "int f() { return 1; }"
     with compiler.serving() as compiler.cache:
         good = compiler(text)
@@ -104,18 +100,14 @@ def test_broken_entries_are_replaced(compiler: Compiler, capsys: pytest.CaptureF
         assert counts(capsys.readouterr().out).startswith("1 of 2 hits")
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
-    compiler: Compiler, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(compiler, capsys):
     (compiler.folder / "file").write_text("")
     with compiler.serving(SCCACHE_DIR=str(compiler.folder / "file")) as compiler.cache:
         assert compiler("int x;") == compiler("int x;", real=True)
     assert counts(capsys.readouterr().out) == "0 of 1 hits, 1 failed writes"
 
 
-def test_a_back_end_that_does_not_answer_is_told(
-    compiler: Compiler, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_back_end_that_does_not_answer_is_told(compiler, capsys, monkeypatch):
     monkeypatch.setattr(compiler_cache, "START", 1.0)
     with compiler.serving(SCCACHE_REDIS_ENDPOINT="tcp://127.0.0.1:1") as compiler.cache:
         assert compiler("int x;") == compiler("int x;", real=True)
@@ -135,9 +127,7 @@ def servers(folder: Path) -> Iterator[int]:
             continue
 
 
-def test_a_server_that_is_killed_is_done_without(
-    compiler: Compiler, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_is_killed_is_done_without(compiler, capsys):
     with compiler.serving() as compiler.cache:
         compiler("int x;")
         (server,) = servers(compiler.folder)
@@ -176,9 +166,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
 
 @pytest.mark.network
 @pytest.mark.slow
-def test_wheels_have_the_same_bytes_without_a_cache_with_a_new_one_and_with_a_full_one(
-    builder: Builder,
-) -> None:
+def test_wheels_have_the_same_bytes_without_a_cache_with_a_new_one_and_with_a_full_one(builder):
     python, name = f"3.{MINOR}", f"cp3{MINOR}"
     without = builder(python, GPUFORGE_NO_SCCACHE="1")
     assert without[name]["cache"] == {"text": "off (GPUFORGE_NO_SCCACHE)"}
@@ -196,7 +184,7 @@ def test_wheels_have_the_same_bytes_without_a_cache_with_a_new_one_and_with_a_fu
 
 @pytest.mark.network
 @pytest.mark.slow
-def test_what_does_not_include_python_hits_for_the_second_python(builder: Builder) -> None:
+def test_what_does_not_include_python_hits_for_the_second_python(builder):
     second = next(
         (f"3.{minor}" for minor in (11, 12, 13, 14) if minor != MINOR and _there(f"3.{minor}")), None
     )

@@ -1,7 +1,5 @@
 """The compiler cache that machines share, with real compilers, an S3 server, Redis, and containers."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -123,9 +121,7 @@ def webdav(folder: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["folder", "store-s3", "s3", "redis", "webdav"])
-def test_what_one_machine_compiled_another_takes(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_what_one_machine_compiled_another_takes(kind, tmp_path, request):
     environ: Mapping[str, str] = {}
     url = None
     with {"redis": redis, "webdav": webdav}.get(kind, lambda _: nothing())(tmp_path) as given:
@@ -148,7 +144,7 @@ def nothing() -> Iterator[dict[str, str]]:
     yield {}
 
 
-def test_a_store_that_is_down_does_not_stop_a_build(tmp_path: Path) -> None:
+def test_a_store_that_is_down_does_not_stop_a_build(tmp_path):
     (port,) = free_ports(1)
     environ = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
@@ -184,7 +180,7 @@ class Builder:
 
 @pytest.mark.network
 @pytest.mark.slow
-def test_local_builds_of_two_machines_with_one_store(tmp_path: Path) -> None:
+def test_local_builds_of_two_machines_with_one_store(tmp_path):
     build, store = Builder(tmp_path, "local"), tmp_path / "store"
     first = build(GPUFORGE_STORE=str(store))
     found = []
@@ -201,9 +197,7 @@ def test_local_builds_of_two_machines_with_one_store(tmp_path: Path) -> None:
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.docker
-def test_containers_of_two_machines_share_a_folder_and_get_no_credentials(
-    tmp_path: Path, s3: s3_service.S3Server
-) -> None:
+def test_containers_of_two_machines_share_a_folder_and_get_no_credentials(tmp_path, s3):
     build, env = Builder(tmp_path, "docker"), back_end(s3)
     store = {"GPUFORGE_STORE": str(tmp_path / "store")}
     (build.project / "spy.py").write_text("import os; print('SPY', sorted(os.environ))")

@@ -1,7 +1,5 @@
 """A host compiler of Debian's packages, unpacked without root: what it links, and the wheels that are built with it."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import zipfile
@@ -40,7 +38,7 @@ def offer() -> compilers.Offer:
     return found
 
 
-def test_what_it_links_uses_the_machines_own_libraries(offer: compilers.Offer, tmp_path: Path) -> None:
+def test_what_it_links_uses_the_machines_own_libraries(offer, tmp_path):
     provision_compiler(offer.compiler.parts, tmp_path / "gcc")
     (tmp_path / "a.cpp").write_text(PROGRAM)
     command = [tmp_path / "gcc" / offer.compiler.path, "-O2", "-fopenmp", "a.cpp", "-o", "a"]
@@ -59,9 +57,7 @@ def needed(program: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_wheel_of_cuda_11_is_built_where_only_a_newer_compiler_is_installed(
-    offer: compilers.Offer, tmp_path: Path
-) -> None:
+def test_a_wheel_of_cuda_11_is_built_where_only_a_newer_compiler_is_installed(offer, tmp_path):
     """The manifest's range makes it the compiler of the host build too; the bytes do not depend on where it lies."""
     with suppress(MissingError):
         pytest.skip(f"this machine has {detect('g++', specifier='>=11,<12').path}, which goes first")

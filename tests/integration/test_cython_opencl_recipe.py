@@ -1,7 +1,5 @@
 """recipes/cython-opencl from end to end: built, audited, installed beside PoCL, and run with and without OpenCL."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import zipfile
@@ -81,7 +79,7 @@ def python(site: Path, folder: Path, *argv: object, **env: str) -> str:
     return done.stdout
 
 
-def test_its_wheel_has_no_trace_of_cuda_and_the_audit_finds_nothing(wheel: Path) -> None:
+def test_its_wheel_has_no_trace_of_cuda_and_the_audit_finds_nothing(wheel):
     assert wheel.name.startswith(f"ellipse-1.0-cp{builds.PYTHON.replace('.', '')}-")
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
@@ -94,21 +92,21 @@ def test_its_wheel_has_no_trace_of_cuda_and_the_audit_finds_nothing(wheel: Path)
 
 
 @pytest.mark.usefixtures("pocl")
-def test_its_own_tests_pass_on_an_opencl_device(site: Path, tmp_path: Path) -> None:
+def test_its_own_tests_pass_on_an_opencl_device(site, tmp_path):
     shutil.copytree(RECIPE / "tests", tmp_path / "tests")
     said = python(site, tmp_path, "-m", "pytest", "-q", "-rs", "tests")
     assert said.splitlines()[-1].startswith("32 passed, 1 skipped"), said
 
 
 @pytest.mark.usefixtures("pocl")
-def test_arrays_that_overlap_in_a_launch(site: Path, tmp_path: Path) -> None:
+def test_arrays_that_overlap_in_a_launch(site, tmp_path):
     first, second, third = python(site, tmp_path, "-c", LAUNCH).splitlines()
     assert (first, second) == ("True", "True")
     assert third.startswith("arguments 1 and 3 overlap in memory, and one of them can be written: ")
 
 
 @pytest.mark.usefixtures("pocl")
-def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_path: Path) -> None:
+def test_a_folder_in_the_users_options_is_looked_into_each_time(site, tmp_path):
     """The header that it leads to may change: nothing that was compiled with it is kept."""
     (tmp_path / "mine").mkdir()
     options = f"-I{tmp_path / 'mine'}"
@@ -119,7 +117,7 @@ def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_
 
 
 @pytest.mark.usefixtures("pocl")
-def test_it_may_be_installed_below_a_folder_with_a_space(site: Path, wheel: Path, tmp_path: Path) -> None:
+def test_it_may_be_installed_below_a_folder_with_a_space(site, wheel, tmp_path):
     """OpenCL's options have no quotes, and the kernel includes headers."""
     folder = tmp_path / "my programs"
     builds.install_to(folder, wheel)
@@ -127,7 +125,7 @@ def test_it_may_be_installed_below_a_folder_with_a_space(site: Path, wheel: Path
     assert said == f"opencl\n{folder}/ellipse/device.py\n"
 
 
-def test_a_build_for_other_devices_runs_the_native_loop(site: Path, build: Build, tmp_path: Path) -> None:
+def test_a_build_for_other_devices_runs_the_native_loop(site, build, tmp_path):
     """PoCL has a CPU: a build for CPUs uses it, one for GPUs does not."""
     copy, before = builds.copy_recipe("cython-opencl", tmp_path), '# devices = ["cpu"]'
     for kind, expected in (("cpu", "used     OpenCL source"), ("gpu", "used     CPU")):
@@ -144,9 +142,7 @@ def test_a_build_for_other_devices_runs_the_native_loop(site: Path, build: Build
     )
 
 
-def test_on_devices_that_lack_an_extension_the_native_loop_runs(
-    site: Path, build: Build, tmp_path: Path
-) -> None:
+def test_on_devices_that_lack_an_extension_the_native_loop_runs(site, build, tmp_path):
     """As on a GPU without double precision: PoCL's CPU has it, and no half precision."""
     copy = builds.copy_recipe("cython-opencl", tmp_path)
     builds.edit(copy, ('extensions = ["cl_khr_fp64"]', 'extensions = ["cl_khr_fp64", "cl_khr_fp16"]'))
@@ -157,7 +153,7 @@ def test_on_devices_that_lack_an_extension_the_native_loop_runs(
     assert python(site, tmp_path, "-c", SOLVED) == "True\n"
 
 
-def test_a_build_without_opencl(build: Build, site: Path, tmp_path: Path) -> None:
+def test_a_build_without_opencl(build, site, tmp_path):
     wheel = build(RECIPE / "native.toml")
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if "_gpuforge" in name or name.endswith(".cl")]

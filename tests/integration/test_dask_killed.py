@@ -1,7 +1,5 @@
 """`--runner dask` while workers, clients, a scheduler and containers are killed: actions run again or the run ends."""
 
-from __future__ import annotations
-
 import os
 import platform
 import signal
@@ -69,7 +67,7 @@ def beside(work: Callable[[], None]) -> Iterator[None]:
         raise errors[0]
 
 
-def test_an_action_whose_worker_is_killed_runs_again_on_another(tmp_path: Path) -> None:
+def test_an_action_whose_worker_is_killed_runs_again_on_another(tmp_path):
     mark = tmp_path / "mark"
     build = Build(tmp_path)
     ended: list[int] = []
@@ -90,7 +88,7 @@ def test_an_action_whose_worker_is_killed_runs_again_on_another(tmp_path: Path) 
     )
 
 
-def test_an_action_that_loses_every_worker_fails_with_their_names(tmp_path: Path) -> None:
+def test_an_action_that_loses_every_worker_fails_with_their_names(tmp_path):
     mark = tmp_path / "mark"
     build = Build(tmp_path)
 
@@ -105,7 +103,7 @@ def test_an_action_that_loses_every_worker_fails_with_their_names(tmp_path: Path
     until(lambda: all(gone(int(pid)) for pid in _lines(mark)) or None, 10)
 
 
-def test_an_interrupted_run_stops_its_workers_at_once(tmp_path: Path) -> None:
+def test_an_interrupted_run_stops_its_workers_at_once(tmp_path):
     mark = tmp_path / "mark"
 
     def interrupt() -> None:
@@ -123,7 +121,7 @@ def test_an_interrupted_run_stops_its_workers_at_once(tmp_path: Path) -> None:
     until(lambda: gone(int(_lines(mark)[0])), 10)
 
 
-def test_workers_on_this_machine_end_with_a_client_that_is_killed(tmp_path: Path) -> None:
+def test_workers_on_this_machine_end_with_a_client_that_is_killed(tmp_path):
     mark = tmp_path / "mark"
     file = tmp_path / "client.py"
     file.write_text(
@@ -137,7 +135,7 @@ def test_workers_on_this_machine_end_with_a_client_that_is_killed(tmp_path: Path
     until(lambda: all(gone(each.pid) for each in others) or None, 20)
 
 
-def test_workers_of_a_scheduler_share_a_store_and_stop_when_the_client_is_gone(tmp_path: Path) -> None:
+def test_workers_of_a_scheduler_share_a_store_and_stop_when_the_client_is_gone(tmp_path):
     shared, mark = tmp_path / "shared", tmp_path / "mark"
     with cluster(tmp_path, 2) as (address, _):
         steps = [
@@ -173,7 +171,7 @@ def test_workers_of_a_scheduler_share_a_store_and_stop_when_the_client_is_gone(t
         until(lambda: gone(pid), 20)
 
 
-def test_a_scheduler_that_is_killed_ends_the_run_with_a_message(tmp_path: Path) -> None:
+def test_a_scheduler_that_is_killed_ends_the_run_with_a_message(tmp_path):
     shared, mark = tmp_path / "shared", tmp_path / "mark"
     with cluster(tmp_path, 1) as (address, begun):
 
@@ -189,9 +187,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_with_a_message(tmp_path: Path) 
 
 
 @pytest.mark.docker
-def test_a_container_of_a_worker_that_is_killed_is_removed_and_the_action_runs_again(
-    tmp_path: Path, test_image: str
-) -> None:
+def test_a_container_of_a_worker_that_is_killed_is_removed_and_the_action_runs_again(tmp_path, test_image):
     """The first container sleeps; in it the action cannot know how often it ran, but where it runs."""
     sites = docker_setup.sites(
         SiteRequest([test_image], [platform.machine()], True, False, tmp_path, None, lambda _: None)

@@ -1,7 +1,5 @@
 """`--runner dask` with real schedulers and workers: results, failures, logs, and who may use them."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
@@ -34,12 +32,12 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUFORGE_WORK", str(tmp_path / "work"))
 
 
-def test_workers_that_are_there_are_always_listed(tmp_path: Path) -> None:
+def test_workers_that_are_there_are_always_listed(tmp_path):
     with dask.config.set({"distributed.client.scheduler-info-interval": "1ms"}), started_here(1) as cluster:
         assert all(cluster.workers() for _ in range(300))
 
 
-def test_a_job_behind_a_long_one_goes_to_a_worker_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_behind_a_long_one_goes_to_a_worker_that_is_free(monkeypatch):
     """Two clients may have twice as many jobs with dask as there are workers."""
 
     def nap(job: Any) -> None:
@@ -55,9 +53,7 @@ def test_a_job_behind_a_long_one_goes_to_a_worker_that_is_free(monkeypatch: pyte
         assert workers.submit(pause("late", 0.0), needs, ()).wait(10)  # once the first has ended
 
 
-def test_a_job_that_only_lost_workers_may_do_is_given_back(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_job_that_only_lost_workers_may_do_is_given_back(monkeypatch, tmp_path):
     mark = str(tmp_path / "mark")
 
     def hang(job: Any) -> None:
@@ -72,7 +68,7 @@ def test_a_job_that_only_lost_workers_may_do_is_given_back(
         assert ticket.wait(0) or until(lambda: ticket.wait(1) or None, 30)
 
 
-def test_what_workers_make_fail_and_log_is_what_local_processes_do(tmp_path: Path) -> None:
+def test_what_workers_make_fail_and_log_is_what_local_processes_do(tmp_path):
     sources = tmp_path / "sources"
     sources.mkdir()
     (sources / "a.txt").write_text("hello")
@@ -108,7 +104,7 @@ def test_what_workers_make_fail_and_log_is_what_local_processes_do(tmp_path: Pat
     assert build.run(*steps[:2]).having("reused")
 
 
-def test_other_users_cannot_use_the_cluster_of_this_machine() -> None:
+def test_other_users_cannot_use_the_cluster_of_this_machine():
     with started_here(1) as here:
         assert here.address.startswith("tls://127.0.0.1:")
         own = here.address.replace("tls://", "tcp://")
@@ -119,7 +115,7 @@ def test_other_users_cannot_use_the_cluster_of_this_machine() -> None:
 
 @pytest.mark.toolkit
 @pytest.mark.network
-def test_a_wheel_by_workers_is_the_same_as_by_local_processes(tmp_path: Path) -> None:
+def test_a_wheel_by_workers_is_the_same_as_by_local_processes(tmp_path):
     """The recipe saxpy for CUDA 13; the toolkit is fetched twice."""
     made = {}
     for name, runner in {

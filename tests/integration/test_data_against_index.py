@@ -1,7 +1,5 @@
 """Tables that are made from packages still say what the packages on the index say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ SAMPLE = [
 
 
 @pytest.mark.network
-def test_a_sample_of_the_carriers_is_what_the_index_says() -> None:
+def test_a_sample_of_the_carriers_is_what_the_index_says():
     import refresh_carriers as script
 
     assert set(SAMPLE) <= {row["package"] for _, row in script.rows(CARRIERS)}

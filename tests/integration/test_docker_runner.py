@@ -1,7 +1,5 @@
 """The docker runner with a real engine: what a container sees and may, and that none is left."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -115,8 +113,8 @@ def left(client: Any) -> list[Any]:
 
 
 def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
-    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    client, image, runner, tmp_path, monkeypatch
+):
     data = tmp_path / "data"
     data.mkdir()
     (data / "a.txt").write_text("hello")
@@ -146,9 +144,7 @@ def test_the_same_paths_everywhere_inputs_read_only_outputs_the_callers(
     assert list((tmp_path / "work" / "p").glob("*[!k]")) == []  # only lock files
 
 
-def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
-    image: ContainerImage, tmp_path: Path
-) -> None:
+def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(image, tmp_path):
     kept = tmp_path / "kept"
     settings = {"SCCACHE_DIR": str(kept), "SCCACHE_CACHE_SIZE": "1G", "AWS_SECRET_ACCESS_KEY": "x"}
     runner = runner_of(image, tmp_path, environ=settings, caches={"sccache": kept})
@@ -163,9 +159,7 @@ def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
     assert (kept / "entry").stat().st_uid == os.geteuid()
 
 
-def test_no_other_user_gets_to_what_a_build_leaves_in_its_cache(
-    image: ContainerImage, tmp_path: Path
-) -> None:
+def test_no_other_user_gets_to_what_a_build_leaves_in_its_cache(image, tmp_path):
     """A program with the setuid bit there would run as the caller."""
     folder = tmp_path / "cache" / "sccache" / "p-1"
     runner = runner_of(image, tmp_path, environ={}, caches={"sccache": folder})
@@ -175,9 +169,7 @@ def test_no_other_user_gets_to_what_a_build_leaves_in_its_cache(
     assert folder.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_prints_without_end_is_ended(
-    image: ContainerImage, runner: DockerRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_prints_without_end_is_ended(image, runner, tmp_path, monkeypatch):
     monkeypatch.setattr(docker_runner, "MOST_PRINTED", 10**6)
     asked = task(tmp_path, image, "yes")
     with pytest.raises(ActionError, match="cell/act printed more than"):
@@ -186,34 +178,26 @@ def test_what_prints_without_end_is_ended(
 
 
 @pytest.mark.parametrize("network", [False, True])
-def test_only_a_fetch_has_a_network(
-    image: ContainerImage, runner: DockerRunner, tmp_path: Path, network: bool
-) -> None:
+def test_only_a_fetch_has_a_network(image, runner, tmp_path, network):
     asked = task(tmp_path, image, "ls /sys/class/net", network=network)
     runner.run(asked)
     links = set(asked.log.read_text().rpartition("\n\n")[2].split())
     assert (links == {"lo"}) is not network
 
 
-def test_a_container_has_no_rights_beyond_a_plain_users(
-    image: ContainerImage, runner: DockerRunner, tmp_path: Path
-) -> None:
+def test_a_container_has_no_rights_beyond_a_plain_users(image, runner, tmp_path):
     asked = task(tmp_path, image, "grep -E 'CapEff|NoNewPrivs' /proc/self/status")
     runner.run(asked)
     assert asked.log.read_text().split()[-4:] == ["CapEff:", "0000000000000000", "NoNewPrivs:", "1"]
 
 
-def test_status_and_signals_are_distinguished(
-    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
-) -> None:
+def test_status_and_signals_are_distinguished(client, image, runner, tmp_path):
     assert runner.run(task(tmp_path, image, "exit 3")).status == 3
     assert runner.run(task(tmp_path, image, literal("sh -c 'kill -SEGV $$'"))).status in {-11, 139}
     assert left(client) == []
 
 
-def test_a_program_that_is_not_in_the_image(
-    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
-) -> None:
+def test_a_program_that_is_not_in_the_image(client, image, runner, tmp_path):
     asked = task(tmp_path, image, "")
     bad = Task(
         Action("cell/act", "build", "t", ("/no/such/compiler",), image=image.id), {}, asked.out, asked.log
@@ -225,9 +209,7 @@ def test_a_program_that_is_not_in_the_image(
     assert left(client) == []
 
 
-def test_too_much_memory_and_too_much_time_are_reported(
-    client: Any, image: ContainerImage, tmp_path: Path
-) -> None:
+def test_too_much_memory_and_too_much_time_are_reported(client, image, tmp_path):
     small = runner_of(image, tmp_path, limits=Limits(memory=64 * 1024 * 1024))
     eater = (
         "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"
@@ -245,9 +227,7 @@ def test_too_much_memory_and_too_much_time_are_reported(
     assert left(client) == []
 
 
-def test_cancel_stops_what_runs_and_starts_nothing_more(
-    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
-) -> None:
+def test_cancel_stops_what_runs_and_starts_nothing_more(client, image, runner, tmp_path):
     asked = task(tmp_path, image, "echo started; sleep 60")
     ends = []
     thread = threading.Thread(target=lambda: ends.append(runner.run(asked)))
@@ -269,9 +249,7 @@ def test_cancel_stops_what_runs_and_starts_nothing_more(
         ("remove", "SIGKILL", "run the same command again"),
     ],
 )
-def test_a_container_that_somebody_else_stops(
-    client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path, how: str, by: str, hint: str
-) -> None:
+def test_a_container_that_somebody_else_stops(client, image, runner, tmp_path, how, by, hint):
     asked = task(tmp_path, image, "echo started; exec sleep 60")
     ends: list[Any] = []
 
@@ -316,9 +294,7 @@ class Silent(Observer):
         ),
     ],
 )
-def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
-    tmp_path: Path, image: ContainerImage, runner: DockerRunner, script: str, message: str
-) -> None:
+def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(tmp_path, image, runner, script, message):
     """They are read on the host, where a link would name the host's file."""
     action = task(tmp_path, image, f"out=$(dirname ${{out:result}}); {script}").action
     store = FolderStore(tmp_path / "store")
@@ -338,14 +314,14 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
     assert not any((tmp_path / "store/tmp").glob("*/*/out"))
 
 
-def test_a_container_that_does_not_start_is_not_left(client: Any, image: ContainerImage) -> None:
+def test_a_container_that_does_not_start_is_not_left(client, image):
     spec = ContainerSpec(image.id, ["/no/such/program"], labels(), folder="/dev/null")
     with pytest.raises(ActionError, match="the container engine failed to start a container"):
         run_once(Containers(client), spec)
     assert left(client) == []
 
 
-def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImage) -> None:
+def test_what_a_killed_process_left_is_cleared(client, image):
     code = (
         "import sys; from gpuforge.containers.engine import connect; from gpuforge.containers.container import labels;"
         "print(connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
@@ -376,7 +352,7 @@ def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImag
                 container.remove(force=True)
 
 
-def test_no_engine_is_one_clear_message() -> None:
+def test_no_engine_is_one_clear_message():
     with pytest.raises(MissingError) as caught:
         connect({"DOCKER_HOST": "unix:///nowhere/docker.sock"})
     (said,) = caught.value.diagnostics

@@ -3,8 +3,6 @@
 docs/kernel-libraries.md describes them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -93,7 +91,7 @@ def run_installed(folder: Path, program: str, **env: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_wheel_with_libraries_for_gpus_and_cpus(tmp_path: Path) -> None:
+def test_a_wheel_with_libraries_for_gpus_and_cpus(tmp_path):
     write(tmp_path, FILES)
     manifest = tmp_path / "gpuforge.toml"
     manifest.write_text(FILES["gpuforge.toml"].partition("[audit]")[0])
@@ -199,7 +197,7 @@ def clang() -> str:
     return program
 
 
-def test_machine_code_that_llvms_openmp_does_not_load_is_not_packed(tmp_path: Path, clang: str) -> None:
+def test_machine_code_that_llvms_openmp_does_not_load_is_not_packed(tmp_path, clang):
     answer = subprocess.run([clang, "--version"], capture_output=True, text=True, check=True).stdout
     if int(answer.partition("clang version ")[2].partition(".")[0]) > 20:
         pytest.skip("this clang++ has an OpenMP runtime that loads it")
@@ -213,9 +211,7 @@ def test_machine_code_that_llvms_openmp_does_not_load_is_not_packed(tmp_path: Pa
     assert re.search(r"header of CUDA 13, which libomptarget\.so\.\d\S+ does not load", built.stderr)
 
 
-def test_a_library_and_a_program_by_clangs_offloading_are_given_up_where_they_cannot_load(
-    tmp_path: Path, clang: str
-) -> None:
+def test_a_library_and_a_program_by_clangs_offloading_are_given_up_where_they_cannot_load(tmp_path, clang):
     manifest = HEAD + OFFLOADING.replace("CLANG", clang)
     sources = {"kernels/ops.cpp": SUM, "kernels/tool/main.cpp": MAIN}
     write(tmp_path, {**FILES, **sources, "gpuforge.toml": manifest})

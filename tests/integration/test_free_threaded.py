@@ -1,7 +1,5 @@
 """Wheels for a free-threaded CPython, built and tested with a real one, and the runtime used there by many threads."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -88,7 +86,7 @@ def built(
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_a_wheel_is_built_and_tested_without_the_gil(tmp_path: Path, free: cpython.Interpreter) -> None:
+def test_a_wheel_is_built_and_tested_without_the_gil(tmp_path, free):
     done = built(tmp_path, free.minor, MODULE.replace("SLOT", "{Py_mod_gil, Py_MOD_GIL_NOT_USED},"))
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = (tmp_path / "dist").glob("*.whl")
@@ -96,7 +94,7 @@ def test_a_wheel_is_built_and_tested_without_the_gil(tmp_path: Path, free: cpyth
     assert wheel.name.startswith(f"free-1.0-{number}-{free.cpython.tag}-manylinux")
 
 
-def test_a_wheel_whose_import_turns_the_gil_on_is_refused(tmp_path: Path, free: cpython.Interpreter) -> None:
+def test_a_wheel_whose_import_turns_the_gil_on_is_refused(tmp_path, free):
     done = built(tmp_path, free.minor, MODULE.replace("SLOT", ""))
     assert done.returncode == 1
     assert "the import turned the GIL on" in done.stderr
@@ -105,7 +103,7 @@ def test_a_wheel_whose_import_turns_the_gil_on_is_refused(tmp_path: Path, free: 
 
 
 @pytest.mark.network
-def test_a_wheel_for_both_stable_abis(tmp_path: Path) -> None:
+def test_a_wheel_for_both_stable_abis(tmp_path):
     try:
         cpython.find("3.15t")
     except MissingError:

@@ -1,7 +1,5 @@
 """recipes/halide from end to end: built with PyPI's halide, audited, tested, and refused with two runtimes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -43,7 +41,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Path:
     return found
 
 
-def test_there_is_a_library_for_each_target_and_the_audit_finds_no_error(wheel: Path) -> None:
+def test_there_is_a_library_for_each_target_and_the_audit_finds_no_error(wheel):
     with zipfile.ZipFile(wheel) as archive:
         index = json.loads(archive.read("softlens/_gpuforge/kernels/filters/index.json"))
     images = [image for library in index["libraries"] for image in library["images"]]
@@ -59,7 +57,7 @@ def test_there_is_a_library_for_each_target_and_the_audit_finds_no_error(wheel: 
     assert [f for f in report.findings if f.severity == "error"] == []
 
 
-def test_nothing_of_cuda_is_needed_and_the_runtime_is_there_once(wheel: Path, tmp_path: Path) -> None:
+def test_nothing_of_cuda_is_needed_and_the_runtime_is_there_once(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path)
     libraries = sorted(tmp_path.glob("softlens/_gpuforge/kernels/filters/*.so"))
     assert len(libraries) == len(TARGETS) + 1
@@ -72,7 +70,7 @@ def test_nothing_of_cuda_is_needed_and_the_runtime_is_there_once(wheel: Path, tm
         assert (b"libcuda.so.1\0" in file.read_bytes()) == ("compute" in file.name)
 
 
-def test_the_kernel_cache_holds_hundreds_that_halide_compiled(tmp_path: Path) -> None:
+def test_the_kernel_cache_holds_hundreds_that_halide_compiled(tmp_path):
     """The nine points of PR 5546, with 300 pipelines in place of copies of one; a driver stands in."""
     unit = Path(__file__).parents[1] / "unit"
     python = environment(tmp_path / "venv", "halide==21.*")
@@ -86,7 +84,7 @@ def test_the_kernel_cache_holds_hundreds_that_halide_compiled(tmp_path: Path) ->
     assert "9 passed" in done.stdout
 
 
-def test_the_library_for_this_cpu_is_chosen_and_works(wheel: Path, tmp_path: Path) -> None:
+def test_the_library_for_this_cpu_is_chosen_and_works(wheel, tmp_path):
     settings: dict[str, Any] = {
         "PYTHONPATH": install_to(tmp_path / "site", wheel),
         "GPUFORGE_DISABLE_GPU": 1,
@@ -97,9 +95,7 @@ def test_the_library_for_this_cpu_is_chosen_and_works(wheel: Path, tmp_path: Pat
     assert all(target in explained for target in TARGETS)
 
 
-def test_an_object_for_each_pipeline_would_bring_two_runtimes_and_is_refused(
-    tmp_path: Path, store: Path
-) -> None:
+def test_an_object_for_each_pipeline_would_bring_two_runtimes_and_is_refused(tmp_path, store):
     recipe = tmp_path / "recipe"
     shutil.copytree(RECIPE, recipe)
     manifest = recipe / "gpuforge.toml"

@@ -1,7 +1,5 @@
 """What real compilers make, held against host-only: of GPU compilers refused, of host compilers proved."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess
@@ -145,15 +143,13 @@ def refused(judge: Judge, files: Mapping[str, Path]) -> set[str]:
     ],
     ids=" ".join,
 )
-def test_what_gxx_makes_of_host_code_is_proved(judge: Judge, tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_what_gxx_makes_of_host_code_is_proved(judge, tmp_path, flags):
     kind = () if "-shared" in flags else ("-c",)
     assert verdicts(judge, compiled(tmp_path, HOST, "g++", "-O2", "-fPIC", *kind, *flags)) == PROVED
 
 
 @pytest.mark.parametrize("flags", [("-flto",), ("-fno-ident",)])
-def test_what_does_not_show_its_compiler_is_not_proved(
-    judge: Judge, tmp_path: Path, flags: tuple[str, ...]
-) -> None:
+def test_what_does_not_show_its_compiler_is_not_proved(judge, tmp_path, flags):
     out = compiled(tmp_path, HOST, "g++", "-O2", "-fPIC", "-c", *flags)
     assert refused(judge, {"demo/x.o": out}) == {"GF604"}
 
@@ -183,9 +179,7 @@ def offload() -> None:
 @pytest.mark.parametrize(
     ("source", "what"), [(OPENACC, "-fopenacc"), (TARGET, "-fopenmp")], ids=["acc", "omp"]
 )
-def test_what_gccs_offloading_makes_is_refused(
-    judge: Judge, tmp_path: Path, source: str, what: str, flags: tuple[str, ...]
-) -> None:
+def test_what_gccs_offloading_makes_is_refused(judge, tmp_path, source, what, flags):
     assert verdicts(judge, compiled(tmp_path, source, "g++", "-O2", "-fPIC", what, *flags)) == REFUSED
 
 
@@ -196,14 +190,14 @@ def test_what_gccs_offloading_makes_is_refused(
     [("-c",), ("-dc",), ("-dlto", "-dc"), ("-shared", "-cudart", "static"), ("-shared", "-cudart", "shared")],
     ids=" ".join,
 )
-def test_what_nvcc_makes_is_refused(judge: Judge, nvcc: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_what_nvcc_makes_is_refused(judge, nvcc, tmp_path, flags):
     out = compiled(tmp_path, CUDA, nvcc, "-arch=sm_80", "-Xcompiler", "-fPIC", *flags, suffix=".cu")
     assert verdicts(judge, out) == REFUSED
 
 
 @pytest.mark.network
 @pytest.mark.toolkit
-def test_host_code_that_nvcc_hands_on_is_proved(judge: Judge, nvcc: Path, tmp_path: Path) -> None:
+def test_host_code_that_nvcc_hands_on_is_proved(judge, nvcc, tmp_path):
     assert verdicts(judge, compiled(tmp_path, HOST, nvcc, "-c", "-Xcompiler", "-fPIC")) == PROVED
 
 
@@ -233,19 +227,17 @@ def cuda_12(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.network
 @pytest.mark.toolkit
 @pytest.mark.parametrize("flags", [(), ("-fgpu-rdc",), ("--cuda-host-only",)], ids=" ".join)
-def test_an_object_of_clang_for_cuda_is_refused(
-    judge: Judge, clang: str, cuda_12: Path, tmp_path: Path, flags: tuple[str, ...]
-) -> None:
+def test_an_object_of_clang_for_cuda_is_refused(judge, clang, cuda_12, tmp_path, flags):
     argv = [clang, "-c", "-O2", "-fPIC", "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=sm_75"]
     argv += [f"--cuda-path={cuda_12}", "-Wno-unknown-cuda-version", *flags]
     assert verdicts(judge, compiled(tmp_path, BARE, *argv, suffix=".cu")) == REFUSED
 
 
-def test_what_clang_makes_of_host_code_is_proved(judge: Judge, clang: str, tmp_path: Path) -> None:
+def test_what_clang_makes_of_host_code_is_proved(judge, clang, tmp_path):
     assert verdicts(judge, compiled(tmp_path, HOST, clang, "-O2", "-fPIC", "-c", "-g")) == PROVED
 
 
-def test_bitcode_of_clang_is_not_proved(judge: Judge, clang: str, tmp_path: Path) -> None:
+def test_bitcode_of_clang_is_not_proved(judge, clang, tmp_path):
     out = compiled(tmp_path, HOST, clang, "-O2", "-fPIC", "-c", "-flto")
     assert refused(judge, {"demo/x.o": out}) == {"GF604"}
 
@@ -273,9 +265,7 @@ def neuron(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "name", ["libinterviews.a", "libunidraw.a", "libscopmath.a", "librxdmath.so", "libnrnmpi_ompi.so"]
 )
-def test_what_nvcxx_made_is_refused_stripped_or_not(
-    judge: Judge, neuron: Path, tmp_path: Path, name: str, how: tuple[str, ...]
-) -> None:
+def test_what_nvcxx_made_is_refused_stripped_or_not(judge, neuron, tmp_path, name, how):
     shutil.copy(neuron / name, tmp_path)
     if how:
         subprocess.run(["strip", *how, name], cwd=tmp_path, check=True, capture_output=True)
@@ -283,7 +273,7 @@ def test_what_nvcxx_made_is_refused_stripped_or_not(
 
 
 @pytest.mark.network
-def test_each_of_the_members_is_named(judge: Judge, neuron: Path, tmp_path: Path) -> None:
+def test_each_of_the_members_is_named(judge, neuron, tmp_path):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
     assert refused(judge, {f"demo/{n}": neuron / n for n in ("libinterviews.a", "libunidraw.a")}) == {"GF601"}
     (wheel,) = tmp_path.glob("*.whl")

@@ -1,7 +1,5 @@
 """The Debian images for real: made once, used without a network and without root, and left clean when stopped."""
 
-from __future__ import annotations
-
 import io
 import re
 import socket
@@ -93,9 +91,7 @@ def run_in(name: str, folder: Path, script: str) -> str:
 
 
 @pytest.mark.usefixtures("images")
-def test_images_that_are_there_are_looked_up_and_nothing_else_is_done(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_images_that_are_there_are_looked_up_and_nothing_else_is_done(monkeypatch, capsys):
     sent: list[tuple[str, str]] = []
     send = requests.Session.send
 
@@ -118,9 +114,7 @@ def test_images_that_are_there_are_looked_up_and_nothing_else_is_done(
 
 
 @pytest.mark.parametrize("name", [image.name for image in catalog.images() if image.kind == "debian"])
-def test_every_debian_image_here_holds_what_the_catalog_lists(
-    images: Images, name: str, tmp_path: Path
-) -> None:
+def test_every_debian_image_here_holds_what_the_catalog_lists(images, name, tmp_path):
     image = catalog.find(name)
     assert image is not None
     here = images.find(image.reference)
@@ -130,7 +124,7 @@ def test_every_debian_image_here_holds_what_the_catalog_lists(
 
 
 @pytest.mark.usefixtures("images")
-def test_each_python_compiles_in_one_image_and_runs_in_the_other(tmp_path: Path) -> None:
+def test_each_python_compiles_in_one_image_and_runs_in_the_other(tmp_path):
     (tmp_path / "piece.cpp").write_text(EXTENSION)
     run_in(BUILD, tmp_path, COMPILE)
     said = run_in(TEST, tmp_path, IMPORT).splitlines()
@@ -138,7 +132,7 @@ def test_each_python_compiles_in_one_image_and_runs_in_the_other(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("images")
-def test_a_clean_container_has_cxx_but_no_openmp_and_no_cuda(tmp_path: Path) -> None:
+def test_a_clean_container_has_cxx_but_no_openmp_and_no_cuda(tmp_path):
     code = """
 import ctypes
 for name in ("libstdc++.so.6", "libgomp.so.1", "libcudart.so.12", "libcuda.so.1"):
@@ -151,7 +145,7 @@ for name in ("libstdc++.so.6", "libgomp.so.1", "libcudart.so.12", "libcuda.so.1"
 
 
 @pytest.mark.usefixtures("images")
-def test_the_tools_that_cibuildwheel_expects_are_there(tmp_path: Path) -> None:
+def test_the_tools_that_cibuildwheel_expects_are_there(tmp_path):
     script = """
 auditwheel --version > /dev/null && patchelf --version > /dev/null && echo tools
 /opt/python/cp313-cp313/bin/python -m build --version
@@ -192,7 +186,7 @@ def dockerfile(command: str) -> io.BytesIO:
     )
 
 
-def test_a_failed_build_leaves_nothing(images: Images) -> None:
+def test_a_failed_build_leaves_nothing(images):
     tag = "localhost/gpuforge/failing-test:0"
     said: list[str] = []
     with pytest.raises(ActionError, match="returned a non-zero code: 7"):
@@ -201,7 +195,7 @@ def test_a_failed_build_leaves_nothing(images: Images) -> None:
     assert leftovers(tag) == []
 
 
-def test_an_interrupted_build_leaves_nothing(images: Images) -> None:
+def test_an_interrupted_build_leaves_nothing(images):
     tag = "localhost/gpuforge/stopped-test:0"
     lines = images.build(dockerfile("echo begun; sleep 300"), tag, {}, None)
     for line in lines:
@@ -214,7 +208,7 @@ def test_an_interrupted_build_leaves_nothing(images: Images) -> None:
     assert leftovers(tag) == []
 
 
-def test_two_builds_at_once_do_not_disturb_each_other(images: Images) -> None:
+def test_two_builds_at_once_do_not_disturb_each_other(images):
     tags = [f"localhost/gpuforge/parallel-test:{n}" for n in range(2)]
     ends: dict[str, list[str]] = {}
 

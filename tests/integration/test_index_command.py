@@ -1,7 +1,5 @@
 """`gpuforge index`: pip, uv and a browser use what it makes, and it refuses what would mislead them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -60,7 +58,7 @@ def names(site: Path, choice: str) -> set[str]:
     }
 
 
-def test_each_cuda_and_torch_has_a_folder_with_what_fits_it(site: Path) -> None:
+def test_each_cuda_and_torch_has_a_folder_with_what_fits_it(site):
     folders = {path.parent.name for path in site.glob("*/index.html")}
     assert folders == {
         "all", "cu12", "cu13", "torch2.11", "torch2.15", "cu13-torch2.11", "cu13-torch2.15",
@@ -70,7 +68,7 @@ def test_each_cuda_and_torch_has_a_folder_with_what_fits_it(site: Path) -> None:
     assert len(names(site, "all")) == 5
 
 
-def test_pip_and_uv_install_from_it(url: str, tmp_path: Path) -> None:
+def test_pip_and_uv_install_from_it(url, tmp_path):
     pip = [sys.executable, "-m", "pip", "--isolated", "install", "--no-cache-dir", "--quiet", "--target"]
     subprocess.run([*pip, tmp_path / "a", "--index-url", f"{url}/cu13/", "demo-cu13"], check=True)
     assert (tmp_path / "a" / "demo" / "__init__.py").is_file()
@@ -88,9 +86,7 @@ def test_pip_and_uv_install_from_it(url: str, tmp_path: Path) -> None:
     assert (tmp_path / "b" / "ext-1.0+cu130torch2.15.dist-info").is_dir()
 
 
-def test_uv_locks_with_its_hashes_and_without_downloading_a_wheel(
-    url: str, site: Path, tmp_path: Path
-) -> None:
+def test_uv_locks_with_its_hashes_and_without_downloading_a_wheel(url, site, tmp_path):
     project = tmp_path / "user"
     project.mkdir()
     for path in (site / "files").glob("*.whl"):  # METADATA lies beside it
@@ -105,7 +101,7 @@ def test_uv_locks_with_its_hashes_and_without_downloading_a_wheel(
     assert f'hash = "sha256:{sha256[f"demo_cu13-1.0-{TAGS}.whl"]}"' in lock
 
 
-def test_a_release_is_added_and_an_old_file_is_yanked(site: Path, tmp_path: Path) -> None:
+def test_a_release_is_added_and_an_old_file_is_yanked(site, tmp_path):
     new = make(tmp_path / "new", "demo_cu13-1.1")
     old = f"demo_cu13-1.0-{TAGS}.whl"
     assert main.run(["index", str(new), "-o", str(site), "--yank", f"{old}=wrong results"]) == 0
@@ -115,7 +111,7 @@ def test_a_release_is_added_and_an_old_file_is_yanked(site: Path, tmp_path: Path
     assert len(names(site, "all")) == 6
 
 
-def test_files_may_lie_elsewhere(tmp_path: Path, dist: Path) -> None:
+def test_files_may_lie_elsewhere(tmp_path, dist):
     site, address = tmp_path / "site", "https://example.org/v1"
     assert main.run(["index", str(dist), "-o", str(site), "--base-url", address]) == 0
     assert not (site / "files").exists()
@@ -136,9 +132,7 @@ def test_files_may_lie_elsewhere(tmp_path: Path, dist: Path) -> None:
     assert f'href="{address}/x#sha256={"a" * 64}"' in (site / "cu13" / "demo-cu13" / "index.html").read_text()
 
 
-def test_what_would_mislead_is_refused_and_nothing_is_written(
-    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_would_mislead_is_refused_and_nothing_is_written(site, tmp_path, capsys):
     before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
     bad = tmp_path / "bad"
     bad.mkdir()
@@ -182,7 +176,7 @@ sys.exit(main.run(sys.argv[1:], call=Call(limited=True)))
 """
 
 
-def test_a_wheel_that_takes_too_long_hides_no_other(tmp_path: Path) -> None:
+def test_a_wheel_that_takes_too_long_hides_no_other(tmp_path):
     """In a program of its own: it forks, which threads of other tests here would not survive."""
     lost = elf(needed=["libcufft.so.11", "libc.so.6"])
     wheel(tmp_path, {"lost/_core.so": lost}, name="lost-1.0-py3-none-manylinux_2_17_x86_64.whl")
@@ -206,18 +200,14 @@ def test_a_wheel_that_takes_too_long_hides_no_other(tmp_path: Path) -> None:
         (7, "no list of release assets"),
     ],
 )
-def test_a_wrong_list_of_assets_is_one_message(
-    listed: object, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_list_of_assets_is_one_message(listed, told, tmp_path, capsys):
     (tmp_path / "assets.json").write_text(json.dumps(listed))
     assert main.run(["index", str(tmp_path / "assets.json"), "-o", str(tmp_path / "site")]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
 
 
-def test_a_requirement_that_is_not_valid_hides_no_other_wheel(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_requirement_that_is_not_valid_hides_no_other_wheel(tmp_path, capsys):
     make(tmp_path, "bad-1.0", requires=(f"x; {'(' * 200}python_version > '3'",))
     make(tmp_path, "demo_cu12-1.0")
     lost = elf(needed=["libcufft.so.11", "libc.so.6"])
@@ -229,7 +219,7 @@ def test_a_requirement_that_is_not_valid_hides_no_other_wheel(
     assert not (tmp_path / "site" / "all").exists()
 
 
-def test_two_files_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_files_of_one_name_are_refused(tmp_path, capsys):
     given = [str(make(tmp_path / folder, "demo-1.0")) for folder in ("a", "b")]
     assert main.run(["index", *given, "-o", str(tmp_path / "site")]) == 2
     assert "is given twice" in capsys.readouterr().err
@@ -237,7 +227,7 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.browser
 @browser.needs_chromium
-def test_the_page_for_people_shows_the_lines_of_a_choice(url: str) -> None:
+def test_the_page_for_people_shows_the_lines_of_a_choice(url):
     shown = browser.dom(f"{url}/#package=ext&torch=2.11")
     choice = f"{url}/cu13-torch2.11/"
     assert f'pip install "ext==1.0+cu130torch2.11" --extra-index-url {choice}' in shown
@@ -267,7 +257,7 @@ document.getElementById("page").onload = event => {
 
 @pytest.mark.browser
 @browser.needs_chromium
-def test_a_choice_that_no_wheel_meets_changes_the_others(tmp_path: Path) -> None:
+def test_a_choice_that_no_wheel_meets_changes_the_others(tmp_path):
     """A page of release assets, as it is met: nobody knows beforehand which torch there is for which CUDA."""
     listed = [
         {"name": name, "size": 10**7, "url": f"https://x/{name}", "digest": f"sha256:{'0' * 64}"}

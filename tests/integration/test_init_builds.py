@@ -1,7 +1,5 @@
 """What `gpuforge init` writes is built, proved and tested, with nothing changed by hand."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -20,7 +18,7 @@ def gpuforge(*arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def test_a_folder_is_built_from_the_manifest_that_was_guessed(tmp_path: Path) -> None:
+def test_a_folder_is_built_from_the_manifest_that_was_guessed(tmp_path):
     folder = shutil.copytree(builds.DEVICES, tmp_path / "devices")
     (folder / "gpuforge.toml").unlink()
     assert "[cuda.13] archs = " in gpuforge("init", "devices", cwd=tmp_path)
@@ -31,7 +29,7 @@ def test_a_folder_is_built_from_the_manifest_that_was_guessed(tmp_path: Path) ->
     assert [each["code"] for each in wheel["findings"]] == ["GF712"]  # the version of a quick try
 
 
-def test_a_project_of_the_index_is_planned(tmp_path: Path) -> None:
+def test_a_project_of_the_index_is_planned(tmp_path):
     said = gpuforge("init", "cufinufft==2.5.1", cwd=tmp_path)
     assert "py3-cu13.0-x86_64" in said
     digest = "f12849b91674d049543cb963c94c0ee60e8e34e1bbad5e32fefe12961b0621b4"

@@ -1,7 +1,5 @@
 """`gpuforge build --inplace`: real backends, an environment, kernels, and libraries that are found."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path
@@ -54,9 +52,7 @@ def printed(python: Path, program: str) -> str:
 
 
 @pytest.mark.parametrize("files", [SETUPTOOLS, MESON], ids=["setuptools", "meson-python"])
-def test_a_changed_line_of_python_needs_no_build(
-    tmp_path: Path, python: Path, cache: Path, files: dict[str, str]
-) -> None:
+def test_a_changed_line_of_python_needs_no_build(tmp_path, python, cache, files):
     project = tmp_path / "project"
     for name, text in (SOURCES | files).items():
         (file := project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +66,7 @@ def test_a_changed_line_of_python_needs_no_build(
         assert "1 of 1 hits" in in_place(project, python, cache)
 
 
-def test_a_library_that_the_build_made_is_found(tmp_path: Path, python: Path, cache: Path) -> None:
+def test_a_library_that_the_build_made_is_found(tmp_path, python, cache):
     made = "mkdir out && gcc -shared -fPIC -o out/libfoo.so foo.c && touch {env}/planted"
     keys = f"\n[build]\ncuda = false\nbefore = [['sh', '-c', '{made}']]\n"
     files = SOURCES | SETUPTOOLS
@@ -90,7 +86,7 @@ def test_a_library_that_the_build_made_is_found(tmp_path: Path, python: Path, ca
     assert [path.parents[1].name for path in cache.rglob("planted")] == ["env.changes"]
 
 
-def test_cudas_libraries_and_kernels_are_found(tmp_path: Path, python: Path, cache: Path) -> None:
+def test_cudas_libraries_and_kernels_are_found(tmp_path, python, cache):
     shutil.copytree(DEVICES, tmp_path / "devices")
     in_place(tmp_path / "devices", python, cache, "--cuda", 13, "--archs", 90)
     loaded = printed(python, "import devices; print(open('/proc/self/maps').read())")
@@ -100,7 +96,7 @@ def test_cudas_libraries_and_kernels_are_found(tmp_path: Path, python: Path, cac
     assert "kernel set default-kernels: made by nvcc 13.0" in explained.stdout
 
 
-def test_without_an_environment_it_says_how_to_make_one(tmp_path: Path) -> None:
+def test_without_an_environment_it_says_how_to_make_one(tmp_path):
     done = gpuforge("build", DEVICES, "--inplace", cache=tmp_path, VIRTUAL_ENV="", CONDA_PREFIX="")
     assert (done.returncode, done.stderr) == (
         2,

@@ -1,7 +1,5 @@
 """recipes/iree, built for real: the compiler from PyPI, a module for each back end, run with IREE's runtime."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -26,7 +24,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, store: Path) -> tuple[Path, 
     return wheel, result
 
 
-def test_the_wheel_is_proved_and_tested(built: tuple[Path, dict[str, Any]]) -> None:
+def test_the_wheel_is_proved_and_tested(built):
     wheel, result = built
     assert wheel.name == "rowsoftmax-0.1.0-py3-none-any.whl"
     (proved,) = result["wheels"]
@@ -47,25 +45,21 @@ def test_the_wheel_is_proved_and_tested(built: tuple[Path, dict[str, Any]]) -> N
     assert 'Requires-Dist: iree-base-runtime>=3.13,<3.14; extra == "iree"\n' in metadata
 
 
-def test_without_the_runtime_of_iree_numpy_computes(
-    built: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_without_the_runtime_of_iree_numpy_computes(built, tmp_path):
     python = builds.environment(tmp_path / "bare", built[0])
     done = builds.run(python, "-m", "rowsoftmax", cwd=tmp_path)
     assert "no iree.runtime: pip install" in done.stdout
     assert done.stdout.endswith("1000 rows on numpy: right\n")
 
 
-def test_a_runtime_of_another_release_is_named_and_not_used(
-    built: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_runtime_of_another_release_is_named_and_not_used(built, tmp_path):
     python = builds.environment(tmp_path / "other", built[0], "iree-base-runtime==3.12.*")
     done = builds.run(python, "-m", "rowsoftmax", cwd=tmp_path)
     assert "iree-base-runtime 3.12.0 is installed, and IREE 3.13.0 compiled the module" in done.stdout
     assert done.stdout.endswith("1000 rows on numpy: right\n")
 
 
-def test_the_runtime_of_iree_opens_cuda_and_nccl_by_name_only(tmp_path: Path) -> None:
+def test_the_runtime_of_iree_opens_cuda_and_nccl_by_name_only(tmp_path):
     """Neither is NEEDED, so the runtime starts on a machine without them: the audit follows its libraries."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", tmp_path]
     subprocess.run([*pip, "iree-base-runtime==3.13.*"], check=True)
@@ -100,7 +94,7 @@ print(backend(), context.devices[0].platform.name)
 
 
 @pytest.mark.usefixtures("pocl")
-def test_iree_and_opencl_work_in_one_process(built: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_iree_and_opencl_work_in_one_process(built, tmp_path):
     wanted = ("iree-base-runtime==3.13.*", "pyopencl", "pocl-binary-distribution")
     python = builds.environment(tmp_path / "both", built[0], *wanted)
     done = builds.run(python, "-c", SIDE_BY_SIDE, cwd=tmp_path)

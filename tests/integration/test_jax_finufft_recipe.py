@@ -1,7 +1,5 @@
 """recipes/jax-finufft: wheels for both CUDA majors from PyPI's sdist, beside JAX; a front package; a shared cache."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -66,7 +64,7 @@ def one(built: dict[str, Any], start: str) -> Path:
     return next(path for each in built["wheels"] if (path := Path(each["path"])).name.startswith(start))
 
 
-def test_the_wheels_are_proved_beside_jax_and_pass_their_tests(built: dict[str, Any]) -> None:
+def test_the_wheels_are_proved_beside_jax_and_pass_their_tests(built):
     found = {w["path"]: [finding["code"] for finding in w["findings"]] for w in built["wheels"]}
     # the version of a quick try; the front package is listed with each cell
     assert list(found.values()) == [["GF712"]] * 3
@@ -78,9 +76,7 @@ def test_the_wheels_are_proved_beside_jax_and_pass_their_tests(built: dict[str, 
 
 
 @of_each_major
-def test_a_wheel_requires_the_jax_it_was_tested_with_and_the_libraries_it_needs(
-    built: dict[str, Any], major: str
-) -> None:
+def test_a_wheel_requires_the_jax_it_was_tested_with_and_the_libraries_it_needs(built, major):
     wheel = one(built, f"jax_finufft_cu{major}")
     text = metadata.of_wheel(wheel)
     required = metadata.fields(text, "Requires-Dist")
@@ -96,18 +92,14 @@ def test_a_wheel_requires_the_jax_it_was_tested_with_and_the_libraries_it_needs(
 
 
 @of_each_major
-def test_without_cuda_it_imports_and_the_cpu_computes(
-    built: dict[str, Any], major: str, tmp_path: Path
-) -> None:
+def test_without_cuda_it_imports_and_the_cpu_computes(built, major, tmp_path):
     python = builds.environment(tmp_path / "venv", one(built, f"jax_finufft_cu{major}"))
     done = builds.run(python, "-I", "-c", CPU, env={"PATH": "/usr/bin:/bin"}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("extra", ["cuda12", "cuda12-local", "cuda13", "cuda13-local"])
-def test_the_front_package_installs_the_wheel_of_the_chosen_major(
-    built: dict[str, Any], extra: str, tmp_path: Path
-) -> None:
+def test_the_front_package_installs_the_wheel_of_the_chosen_major(built, extra, tmp_path):
     front, major = one(built, "jax_finufft_cuda-"), extra[4:6]
     other = ({"12", "13"} - {major}).pop()
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
@@ -122,7 +114,7 @@ def test_the_front_package_installs_the_wheel_of_the_chosen_major(
 
 
 @of_each_major
-def test_beside_jax_and_cupy_one_cuda_major_comes_into_the_process(built: dict[str, Any], major: str) -> None:
+def test_beside_jax_and_cupy_one_cuda_major_comes_into_the_process(built, major):
     beside = ("--with", f"jax[cuda{major}]", "--with", f"cupy-cuda{major}x")
     wheel = one(built, f"jax_finufft_cu{major}")
     report = builds.audit(wheel, *beside, "--expect", "90")
@@ -131,7 +123,7 @@ def test_beside_jax_and_cupy_one_cuda_major_comes_into_the_process(built: dict[s
     assert {name.partition(".so.")[2] for name in names} - {""} == {major}  # CuPy has one without a name
 
 
-def test_cufinufft_finds_in_the_cache_what_jax_finufft_compiled(place: Path, built: dict[str, Any]) -> None:
+def test_cufinufft_finds_in_the_cache_what_jax_finufft_compiled(place, built):
     result = build(place, "cufinufft", "--cuda", "13", "--no-test")
     (use,) = [action["compiler_cache"] for action in result["actions"] if "compiler_cache" in action]
     assert use["hits"] >= 50, use

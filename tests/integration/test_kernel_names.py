@@ -1,7 +1,5 @@
 """Names and types of kernels in what real compilers make: nvcc 13.0 of PyPI, 12.4 and 11.8 of Debian."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from pathlib import Path
@@ -86,7 +84,7 @@ def module(compiler: Path, folder: Path, source: str, *archs: str) -> CompiledMo
 
 
 @pytest.mark.parametrize("toolkit", list(ARCHS))
-def test_the_kernels_of_all_images(compilers: dict[str, Path], toolkit: str, tmp_path: Path) -> None:
+def test_the_kernels_of_all_images(compilers, toolkit, tmp_path):
     if toolkit not in compilers:
         pytest.skip(f"CUDA {toolkit} of Debian cannot be fetched")
     found = kernels_of(module(compilers[toolkit], tmp_path, SOURCE, *ARCHS[toolkit]))
@@ -111,7 +109,7 @@ def test_the_kernels_of_all_images(compilers: dict[str, Path], toolkit: str, tmp
         ),
     ],
 )
-def test_what_is_not_a_module(nvcc: Path, tmp_path: Path, source: str, message: str) -> None:
+def test_what_is_not_a_module(nvcc, tmp_path, source, message):
     with pytest.raises(ActionError) as error:
         kernels_of(module(nvcc, tmp_path, source, "75", "90"))
     (problem,) = error.value.diagnostics

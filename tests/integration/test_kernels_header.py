@@ -1,7 +1,5 @@
 """A program in C finds the libraries of recipes/openacc's installed wheel: the one of docs/kernels-c.md, as printed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -65,7 +63,7 @@ def blocks() -> tuple[str, list[str], str]:
     return program, [line[2:] for line in lines if line.startswith("$ ")], shown
 
 
-def test_the_pages_program_opens_the_fallback_and_follows_what_the_user_compiles(site: Path) -> None:
+def test_the_pages_program_opens_the_fallback_and_follows_what_the_user_compiles(site):
     program, commands, shown = blocks()
     (site.parent / "host.c").write_text(program)
     (site.parent / "explain.c").write_text(EXPLAIN)

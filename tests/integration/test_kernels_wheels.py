@@ -1,7 +1,5 @@
 """recipes/saxpy with its kernels in a wheel of its own: built, installed by pip, found, refused, removed, audited."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -51,7 +49,7 @@ def explained(env: Path) -> str:
     return run(env / "bin" / "python", "-m", "saxpy._gpuforge", "explain", GPUFORGE_DISABLE_GPU="1").stdout
 
 
-def test_the_kernels_come_and_go_with_their_wheel(site: Path, dist: Path) -> None:
+def test_the_kernels_come_and_go_with_their_wheel(site, dist):
     assert explained(site).startswith(
         "kernel set default-kernels: cannot be used\n"
         "  the kernels are in wheels of their own, and none is installed: "
@@ -81,7 +79,7 @@ def test_the_kernels_come_and_go_with_their_wheel(site: Path, dist: Path) -> Non
     assert "and none is installed" in explained(site)
 
 
-def test_they_are_found_by_an_isolated_python_without_its_site(site: Path, dist: Path) -> None:
+def test_they_are_found_by_an_isolated_python_without_its_site(site, dist):
     pip(site, "install", "saxpy[cuda13]", dist=dist)
     (packages,) = site.glob("lib/python*/site-packages")
     program = (
@@ -93,7 +91,7 @@ def test_they_are_found_by_an_isolated_python_without_its_site(site: Path, dist:
     assert (done.stdout, done.stderr) == ("saxpy-kernels-cu13\n", "")
 
 
-def test_the_audit_judges_both_together(dist: Path, project: Path) -> None:
+def test_the_audit_judges_both_together(dist, project):
     wheels = sorted(dist.glob("*.whl"))
     assert [path.name.partition("-")[0] for path in wheels] == ["saxpy", "saxpy_kernels_cu13"]
     done = run(GPUFORGE, "audit", *wheels, "--manifest", project / "gpuforge.toml", "--format", "json")

@@ -1,7 +1,5 @@
 """Wheels for aarch64, built, proved and tested under emulation beside those of this machine (docs/containers.md)."""
 
-from __future__ import annotations
-
 import platform
 import zipfile
 from contextlib import closing
@@ -40,9 +38,7 @@ def content(folder: Path, machine: str) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_a_wheel_for_aarch64_is_tested_has_the_kernels_of_x86_64_and_the_same_bytes_again(
-    tmp_path: Path,
-) -> None:
+def test_a_wheel_for_aarch64_is_tested_has_the_kernels_of_x86_64_and_the_same_bytes_again(tmp_path):
     recipe = copy_recipe("saxpy", tmp_path)
     edit(recipe, ("[wheel]", '[wheel]\nmachines = ["x86_64", "aarch64"]'))
     chosen = ("--runner", "docker", "--cuda", "13", "--python", "3.11")

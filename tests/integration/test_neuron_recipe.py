@@ -1,7 +1,5 @@
 """recipes/neuron: PyPI's NEURON as host, mechanisms that users compile for CoreNEURON, the same spikes with each."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -88,7 +86,7 @@ def same(one: Spikes, other: Spikes) -> bool:
     )
 
 
-def test_pypis_neuron_is_host_only(neuron_wheel: Path) -> None:
+def test_pypis_neuron_is_host_only(neuron_wheel):
     done = builds.run(builds.GPUFORGE, "audit", neuron_wheel, "--manifest", RECIPE / "host.toml")
     said = " ".join(done.stdout.split())
     assert "proved host-only: neuron: " in said
@@ -127,7 +125,7 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     return User(python, folder / "user")
 
 
-def test_what_the_user_compiles_gives_neurons_spikes(compiling: User) -> None:
+def test_what_the_user_compiles_gives_neurons_spikes(compiling):
     nothing = compiling.run("-m", "ringnet", "core")
     assert nothing.returncode == 1
     assert "KernelUnavailable: user build: nothing was compiled yet: python -m ringnet._gpuforge compile" in (
@@ -158,7 +156,7 @@ def _built(folder: Path) -> Path:
 
 @nightly
 @pytest.mark.toolkit
-def test_fallback_user_build_and_neuron_itself_give_the_same_spikes(installed: User, tmp_path: Path) -> None:
+def test_fallback_user_build_and_neuron_itself_give_the_same_spikes(installed, tmp_path):
     shown = installed.explain()
     assert "used     shipped     default-mechanisms, made by nrnivmodl and g++ " in shown
     expected = installed.spikes("neuron")
@@ -191,7 +189,7 @@ def test_fallback_user_build_and_neuron_itself_give_the_same_spikes(installed: U
 
 @nightly
 @pytest.mark.toolkit
-def test_the_fallback_serves_other_patch_releases_of_neuron(installed: User, tmp_path: Path) -> None:
+def test_the_fallback_serves_other_patch_releases_of_neuron(installed, tmp_path):
     """What `packages = { neuron = "major.minor" }` promises, with the oldest release that the wheel allows."""
     oldest = User(builds.environment(tmp_path / "env", installed.wheel, "neuron==9.0.0"), tmp_path / "user")
     expected = installed.spikes("neuron")

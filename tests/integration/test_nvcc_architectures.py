@@ -1,7 +1,5 @@
 """The nvcc of host builds, with a real one behind it: the manifest's architectures, or the command's error."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -58,9 +56,7 @@ def called(
         (["--version"], []),
     ],
 )  # fmt: skip
-def test_a_command_without_architectures_gets_those_of_the_manifest(
-    words: list[str], images: list[str], nvcc: Path, tmp_path: Path
-) -> None:
+def test_a_command_without_architectures_gets_those_of_the_manifest(words, images, nvcc, tmp_path):
     assert called(nvcc, tmp_path, *words) == images
 
 
@@ -75,9 +71,7 @@ def test_a_command_without_architectures_gets_those_of_the_manifest(
         ([], {"NVCC_PREPEND_FLAGS": "-O2 -arch=sm_80"}, "-arch=sm_80"),
     ],
 )
-def test_a_command_for_other_architectures_ends(
-    words: list[str], env: dict[str, str], given: str, nvcc: Path, tmp_path: Path
-) -> None:
+def test_a_command_for_other_architectures_ends(words, env, given, nvcc, tmp_path):
     assert called(nvcc, tmp_path, *SOURCE, *words, **env) == [
         f"gpuforge: error: nvcc compiles for compute_80, not in the manifest, without compute_90 sm_90a ({given})"
     ]
@@ -99,14 +93,12 @@ def test_a_command_for_other_architectures_ends(
         ),
     ],
 )
-def test_for_a_quick_try_architectures_that_it_leaves_out_are_not_compiled(
-    words: list[str], images: list[str], nvcc: Path, tmp_path: Path
-) -> None:
+def test_for_a_quick_try_architectures_that_it_leaves_out_are_not_compiled(words, images, nvcc, tmp_path):
     left_out = tuple(option for target in targets(["86"], "86") for option in target.gencode)
     assert called(nvcc, tmp_path, *SOURCE, *words, left_out=left_out) == images
 
 
-def test_a_command_that_takes_no_more_architectures_is_judged_by_its_own(nvcc: Path, tmp_path: Path) -> None:
+def test_a_command_that_takes_no_more_architectures_is_judged_by_its_own(nvcc, tmp_path):
     """As CuPy's: nvcc refuses sm_100 of compute_100 beside that of compute_100f."""
     given = ["-gencode", "arch=compute_100f,code=sm_100", "-gencode", "arch=compute_90,code=sm_90"]
     wrapper = write_nvcc(
@@ -122,7 +114,7 @@ def test_a_command_that_takes_no_more_architectures_is_judged_by_its_own(nvcc: P
     )
 
 
-def test_what_the_manifest_accepts_is_compiled(nvcc: Path, tmp_path: Path) -> None:
+def test_what_the_manifest_accepts_is_compiled(nvcc, tmp_path):
     given = ["-gencode", "arch=compute_80,code=sm_80"]
     error = "gpuforge: error: nvcc compiles without compute_90 sm_90a (-gencode arch=compute_80,code=sm_80)"
     for number, (more, accepted, expected) in enumerate(

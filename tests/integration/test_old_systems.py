@@ -1,7 +1,5 @@
 """The page's way to wheels for older systems than this one, without a container: zig as the project's compiler."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -22,7 +20,7 @@ PyMODINIT_FUNC PyInit_small(void) { return PyModule_Create(&module); }
 """
 
 
-def test_zig_compiles_for_an_older_glibc_than_this_machines(tmp_path: Path) -> None:
+def test_zig_compiles_for_an_older_glibc_than_this_machines(tmp_path):
     (snippet,) = re.findall(
         r"```toml\n(\[build\]\nrequires = \[\"ziglang.*?)```", PAGE.read_text(), re.DOTALL
     )

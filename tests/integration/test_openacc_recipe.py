@@ -1,7 +1,5 @@
 """recipes/openacc from end to end: built, installed by pip alone, compiled by the user's g++, and fallen back from."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -59,7 +57,7 @@ def result(site: Path) -> str:
     return membrane(site, "membrane").stdout.splitlines()[-1]
 
 
-def test_what_the_user_compiles_takes_the_fallbacks_place_and_gives_the_same(site: Path) -> None:
+def test_what_the_user_compiles_takes_the_fallbacks_place_and_gives_the_same(site):
     shown = membrane(site, "membrane")
     compiler = shown.stdout.partition("made by ")[2].partition("\n")[0]
     assert shown.stdout.startswith(SHIPPED.format(compiler=compiler)), shown.stdout + shown.stderr
@@ -84,7 +82,7 @@ def test_what_the_user_compiles_takes_the_fallbacks_place_and_gives_the_same(sit
     assert membrane(site, "membrane").stdout == shown.stdout
 
 
-def test_offloading_by_gcc_gives_the_same_where_there_is_no_gpu(site: Path) -> None:
+def test_offloading_by_gcc_gives_the_same_where_there_is_no_gpu(site):
     before = result(site)
     done = membrane(site, "membrane._gpuforge", "compile", "--toolchain", "offload")
     if done.returncode == 3:
@@ -97,7 +95,7 @@ def test_offloading_by_gcc_gives_the_same_where_there_is_no_gpu(site: Path) -> N
 
 
 @pytest.mark.docker
-def test_without_a_compiler_the_fallback_stays(site: Path, test_image: str) -> None:
+def test_without_a_compiler_the_fallback_stays(site, test_image):
     """In a Debian without compilers: what is missing is one line, and the package works."""
     script = f"""
 set -u
@@ -145,7 +143,7 @@ def errors(wheel: Path) -> set[str]:
     return {finding.code for finding in found if finding.severity == "error"}
 
 
-def test_files_changed_after_they_were_listed(openacc_wheel: Path, tmp_path: Path) -> None:
+def test_files_changed_after_they_were_listed(openacc_wheel, tmp_path):
     assert errors(openacc_wheel) == set()
     kernels = changed(
         openacc_wheel, tmp_path, "/default-mechanisms/libdefault-mechanisms.so", lambda b: b + b"\0"
@@ -157,7 +155,7 @@ def test_files_changed_after_they_were_listed(openacc_wheel: Path, tmp_path: Pat
     assert errors(away) == {"GF603", "GF702"}
 
 
-def test_a_host_only_pattern_without_a_binary(openacc_wheel: Path, tmp_path: Path) -> None:
+def test_a_host_only_pattern_without_a_binary(openacc_wheel, tmp_path):
     text = (RECIPES / "openacc" / "gpuforge.toml").read_text()
     (tmp_path / "gpuforge.toml").write_text(text.replace("*.so", "*.py"))
     found = audit([openacc_wheel], expectation=expectation(load(tmp_path))).findings

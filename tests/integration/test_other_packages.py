@@ -3,8 +3,6 @@
 With `GPUFORGE_CACHE_DIR` set, what one run compiled serves the next.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -23,7 +21,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", ["pycuda", "pyvkfft", "lightgbm", "torch-scatter"])
-def test_an_sdist_is_built_from_a_short_manifest(name: str, tmp_path: Path) -> None:
+def test_an_sdist_is_built_from_a_short_manifest(name, tmp_path):
     cache = Path(os.environ.get("GPUFORGE_CACHE_DIR", tmp_path / "cache"))
     result = build(MANIFESTS / name, cache=cache, cwd=tmp_path)
     (wheel,) = result["wheels"]

@@ -1,7 +1,5 @@
 """Libraries of another package stay there: which release is required, and what it lacks."""
 
-from __future__ import annotations
-
 import re
 import sys
 import zipfile
@@ -31,7 +29,7 @@ def carried(project: Project, libraries: dict[str, str]) -> str:
     return str(file)
 
 
-def test_libraries_of_another_package_stay_there(project: Project) -> None:
+def test_libraries_of_another_package_stay_there(project):
     project.extension("demo", ["libc10.so", "libtorch.so"])
     made = project.package(carried=carried(project, {"libc10.so": "torch/lib", "libtorch.so": "torch/lib"}))
     with zipfile.ZipFile(made) as archive:
@@ -46,7 +44,7 @@ def test_libraries_of_another_package_stay_there(project: Project) -> None:
     assert elf.search_path == ("$ORIGIN/../torch/lib",)
 
 
-def test_a_library_that_the_other_package_lacks_is_not_taken_for_its_own(project: Project) -> None:
+def test_a_library_that_the_other_package_lacks_is_not_taken_for_its_own(project):
     project.extension("demo", ["libc10.so", "libtorch_gone.so"])
     (project.libraries / "libtorch_gone.so").unlink()
     with pytest.raises(ActionError, match=r"not found on the build machine: libtorch_gone\.so; ") as caught:
@@ -54,7 +52,7 @@ def test_a_library_that_the_other_package_lacks_is_not_taken_for_its_own(project
     assert "(provided-by)" in caught.value.diagnostics[0].hint
 
 
-def test_a_library_that_a_package_of_the_build_has_names_the_package(project: Project) -> None:
+def test_a_library_that_a_package_of_the_build_has_names_the_package(project):
     project.extension("demo", ["librmm.so"])
     (project.libraries / "librmm.so").unlink()
     with pytest.raises(ActionError, match=r"librmm\.so \(needed by demo/core.*\) was not found") as caught:
@@ -64,7 +62,7 @@ def test_a_library_that_a_package_of_the_build_has_names_the_package(project: Pr
     )
 
 
-def test_the_manifests_range_replaces_the_series(project: Project) -> None:
+def test_the_manifests_range_replaces_the_series(project):
     project.extension("demo", ["libc10.so"])
     made = project.package(
         carried=carried(project, {"libc10.so": "torch/lib"}), more_requires=["torch>=2.11", "packaging"]
@@ -74,7 +72,7 @@ def test_the_manifests_range_replaces_the_series(project: Project) -> None:
     assert re.findall("Requires-Dist: (.*)", text) == ["torch>=2.11", "packaging"]
 
 
-def test_a_range_without_the_release_that_it_was_built_with(project: Project) -> None:
+def test_a_range_without_the_release_that_it_was_built_with(project):
     project.extension("demo", ["libc10.so"])
     with pytest.raises(
         ActionError, match=r"requires torch<2\.10, but the wheel was linked with torch 2\.15\.0"
@@ -82,7 +80,7 @@ def test_a_range_without_the_release_that_it_was_built_with(project: Project) ->
         project.package(carried=carried(project, {"libc10.so": "torch/lib"}), more_requires=["torch<2.10"])
 
 
-def test_a_package_whose_libraries_are_not_used_is_not_required(project: Project) -> None:
+def test_a_package_whose_libraries_are_not_used_is_not_required(project):
     project.extension("demo", ["libcudart.so.13"])
     made = project.package(
         carried=carried(project, {"libc10.so": "torch/lib", "libstdc++.so.6": "torch/lib"})

@@ -1,9 +1,6 @@
 """A wheel with a member of more than four gigabytes, for real: it is sparse, so that it takes no disk."""
 
-from __future__ import annotations
-
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,7 @@ SIZE = (1 << 32) + 5
 
 
 @pytest.mark.slow
-def test_a_member_of_more_than_four_gigabytes(tmp_path: Path) -> None:
+def test_a_member_of_more_than_four_gigabytes(tmp_path):
     info = tmp_path / "tree" / "demo-1.0.dist-info"
     info.mkdir(parents=True)
     with (tmp_path / "tree" / "large.bin").open("wb") as stream:

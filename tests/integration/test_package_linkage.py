@@ -1,7 +1,5 @@
 """How CUDA's libraries come to users: bundled, by the system, static, by packages that are required or by extras."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -35,9 +33,7 @@ def cuda_project(project: Project) -> str:
     return f"demo/deep/core{SUFFIX}"
 
 
-def test_a_bundle_carries_the_toolkits_libraries_and_never_the_driver(
-    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bundle_carries_the_toolkits_libraries_and_never_the_driver(project, tmp_path, capsys):
     member = cuda_project(project)
     project.extension("demo", ["libcufft.so.12"])
     made = project.package(linkage="bundle")
@@ -56,7 +52,7 @@ def test_a_bundle_carries_the_toolkits_libraries_and_never_the_driver(
     }
 
 
-def test_system_declares_nothing_and_says_no_place(project: Project, tmp_path: Path) -> None:
+def test_system_declares_nothing_and_says_no_place(project, tmp_path):
     member = cuda_project(project)
     made = project.package(linkage="system")
     found = elf_files(made, tmp_path / "unpacked")
@@ -68,7 +64,7 @@ def test_system_declares_nothing_and_says_no_place(project: Project, tmp_path: P
     assert "Requires-Dist" not in text_of(made, "METADATA")
 
 
-def test_static_is_refused_while_a_library_of_cuda_is_needed(project: Project) -> None:
+def test_static_is_refused_while_a_library_of_cuda_is_needed(project):
     member = cuda_project(project)
     other = project.extension("demo/other", ["libcublas.so.13", "libcudart.so.13"])
     with pytest.raises(ActionError) as caught:
@@ -90,7 +86,7 @@ def test_static_is_refused_while_a_library_of_cuda_is_needed(project: Project) -
     assert "CMake: CUDA::cufft_static" in str(caught.value)
 
 
-def test_what_opens_its_parts_by_name_is_not_bundled(project: Project) -> None:
+def test_what_opens_its_parts_by_name_is_not_bundled(project):
     project.extension("demo", ["libnvrtc.so.13"])
     with pytest.raises(
         ActionError, match=r"libnvrtc\.so\.13, which cannot be put into a wheel: .* libnvrtc-builtins"
@@ -98,7 +94,7 @@ def test_what_opens_its_parts_by_name_is_not_bundled(project: Project) -> None:
         project.package(linkage="bundle")
 
 
-def test_packages_may_be_required_by_extras(project: Project) -> None:
+def test_packages_may_be_required_by_extras(project):
     project.extension("demo", ["libcudart.so.13"])
     assert text_of(project.package(requires="extra", naming="plain"), "METADATA") == (
         "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
@@ -115,9 +111,7 @@ def test_packages_may_be_required_by_extras(project: Project) -> None:
         ("plain", ["cuda12", "plots", "cuda13", "cuda13-local"]),
     ],
 )
-def test_extras_for_another_cuda_major_are_removed_from_a_wheel_named_for_one(
-    project: Project, naming: str, left: list[str]
-) -> None:
+def test_extras_for_another_cuda_major_are_removed_from_a_wheel_named_for_one(project, naming, left):
     cuda_project(project)
     own = (
         "Provides-Extra: cuda12\nProvides-Extra: plots\nProvides-Extra: cuda13\n"
@@ -131,9 +125,7 @@ def test_extras_for_another_cuda_major_are_removed_from_a_wheel_named_for_one(
     assert majors == {f'jax[{extra}]; extra == "{extra}"' for extra in left if extra in {"cuda12", "cuda13"}}
 
 
-def test_two_suffix_builds_installed_over_one_another_refuse_to_be_imported(
-    project: Project, tmp_path: Path
-) -> None:
+def test_two_suffix_builds_installed_over_one_another_refuse_to_be_imported(project, tmp_path):
     project.tags = "py3-none-any"
     wheels = [project.package(f"out{cuda}", cuda=cuda) for cuda in ("12.4", "13.0")]
     python = environment(tmp_path / "env")
@@ -151,7 +143,7 @@ def test_two_suffix_builds_installed_over_one_another_refuse_to_be_imported(
     assert imported() == ""
 
 
-def test_a_library_of_another_cuda_is_refused(project: Project) -> None:
+def test_a_library_of_another_cuda_is_refused(project):
     project.extension("demo", ["libcudart.so.12"])
     with pytest.raises(
         ActionError, match=r"needs libcudart\.so\.12, which is of CUDA 12, and the wheel is for CUDA 13\.0"

@@ -1,7 +1,5 @@
 """Real extensions, compiled by g++, linked with stand-ins for CUDA's libraries, through the whole step."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -38,9 +36,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_cuda_libraries_come_from_pip_and_others_are_grafted(
-    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cuda_libraries_come_from_pip_and_others_are_grafted(project, tmp_path, capsys):
     cufft = library(project.libraries, "libcufft.so.12")
     library(
         project.libraries,
@@ -88,7 +84,7 @@ def test_cuda_libraries_come_from_pip_and_others_are_grafted(
     assert f"demo/deep/core{SUFFIX}: dropped from its RUNPATH: /build/toolkit/lib\n" in said
 
 
-def test_the_same_input_gives_the_same_bytes_in_another_folder_at_another_time(tmp_path: Path) -> None:
+def test_the_same_input_gives_the_same_bytes_in_another_folder_at_another_time(tmp_path):
     made = []
     for name in ("one", "two/and/deeper"):
         project = Project(tmp_path / name)
@@ -105,7 +101,7 @@ def test_the_same_input_gives_the_same_bytes_in_another_folder_at_another_time(t
     assert made[0].read_bytes() == made[1].read_bytes()
 
 
-def test_pip_installs_the_wheel_and_python_imports_it(project: Project, tmp_path: Path) -> None:
+def test_pip_installs_the_wheel_and_python_imports_it(project, tmp_path):
     project.extension("demo", ["libcudart.so.13"])
     made = project.package(naming="local")
     python = environment(tmp_path / "env", "--no-index", "--no-deps", made)
@@ -119,14 +115,14 @@ def test_pip_installs_the_wheel_and_python_imports_it(project: Project, tmp_path
     assert "Requires: nvidia-cuda-runtime\n" in shown
 
 
-def test_a_wheel_without_elf_files_keeps_its_tags(project: Project) -> None:
+def test_a_wheel_without_elf_files_keeps_its_tags(project):
     project.tags = "py3-none-any"
     made = project.package(naming="plain")
     assert made.name == "demo-1.0-py3-none-any.whl"
     assert "Tag: py3-none-any\n" in text_of(made, "/WHEEL")
 
 
-def test_kernels_go_in_with_the_runtime(project: Project, tmp_path: Path) -> None:
+def test_kernels_go_in_with_the_runtime(project, tmp_path):
     packed = tmp_path / "packed" / "kernels" / "default"
     packed.mkdir(parents=True)
     (packed / "index.json").write_text(json.dumps({"name": "default", "kind": "module", "modules": []}))
@@ -138,7 +134,7 @@ def test_kernels_go_in_with_the_runtime(project: Project, tmp_path: Path) -> Non
         )
 
 
-def test_a_program_among_the_scripts_cannot_use_the_packages(project: Project) -> None:
+def test_a_program_among_the_scripts_cannot_use_the_packages(project):
     built = project.extension("demo", ["libcudart.so.13"])
     scripts = project.tree / "demo-1.0.data" / "scripts"
     scripts.mkdir(parents=True)
@@ -149,7 +145,7 @@ def test_a_program_among_the_scripts_cannot_use_the_packages(project: Project) -
         project.package()
 
 
-def test_an_nvhpc_runtime_is_refused_even_behind_another_library(project: Project) -> None:
+def test_an_nvhpc_runtime_is_refused_even_behind_another_library(project):
     library(
         project.libraries,
         "libacc.so",
@@ -166,7 +162,7 @@ def test_an_nvhpc_runtime_is_refused_even_behind_another_library(project: Projec
         project.package()
 
 
-def test_a_library_that_is_nowhere_is_named_with_who_needs_it(project: Project) -> None:
+def test_a_library_that_is_nowhere_is_named_with_who_needs_it(project):
     project.extension("demo", ["libghost.so.2"])
     (project.libraries / "libghost.so.2").unlink()
     message = rf"^not found on the build machine: libghost\.so\.2; needed by demo/core{SUFFIX}\n"
@@ -174,7 +170,7 @@ def test_a_library_that_is_nowhere_is_named_with_who_needs_it(project: Project) 
         project.package()
 
 
-def test_symbols_newer_than_every_policy_are_named(project: Project, tmp_path: Path) -> None:
+def test_symbols_newer_than_every_policy_are_named(project, tmp_path):
     (tmp_path / "map").write_text("GLIBC_2.99 { global: *; };\n")
     library(
         project.libraries,
@@ -191,7 +187,7 @@ def test_symbols_newer_than_every_policy_are_named(project: Project, tmp_path: P
     )
 
 
-def test_a_wheel_beyond_the_size_limit_is_not_left(project: Project, tmp_path: Path) -> None:
+def test_a_wheel_beyond_the_size_limit_is_not_left(project, tmp_path):
     (project.tree / "demo" / "table.bin").write_bytes(os.urandom(2_000_000))
     with pytest.raises(ActionError) as caught:
         project.package(size_limit=1_500_000, naming="plain")
@@ -203,7 +199,7 @@ def test_a_wheel_beyond_the_size_limit_is_not_left(project: Project, tmp_path: P
     assert list((tmp_path / "out" / "wheel").iterdir()) == []
 
 
-def test_the_size_limit_tells_what_each_architecture_takes(project: Project) -> None:
+def test_the_size_limit_tells_what_each_architecture_takes(project):
     images = b"".join(
         struct.pack("<HHIQIIHHIIIQQQ", kind, 0x101, 64, size, 0, 0, 0, 9, arch, 0, 0, 1, 0, 0)
         + os.urandom(size)
@@ -222,7 +218,7 @@ def test_the_size_limit_tells_what_each_architecture_takes(project: Project) -> 
     assert found, str(caught.value)
 
 
-def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_message_and_leaves_nothing(project, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
@@ -249,7 +245,7 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_pat
 
 
 @pytest.mark.network
-def test_with_the_real_cuda_runtime_from_the_index(project: Project, tmp_path: Path) -> None:
+def test_with_the_real_cuda_runtime_from_the_index(project, tmp_path):
     toolkit = tmp_path / "pip"
     install(Path(sys.executable), "--no-deps", "--target", toolkit, "nvidia-cuda-runtime==13.0.96")
     real = toolkit / "nvidia/cu13/lib/libcudart.so.13"

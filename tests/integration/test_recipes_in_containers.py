@@ -1,7 +1,5 @@
 """Recipes built in a container without a network and tested in a clean one, with compilers of packages or the image."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -35,7 +33,7 @@ def build(recipe: Path, work: Path, *more: str) -> subprocess.CompletedProcess[s
         ("neuron", r"ringnet-0\.1\.0-py3-none-manylinux[\w.]+_x86_64\.whl"),
     ],
 )
-def test_a_recipe_is_built_proved_and_tested(name: str, wheel: str, tmp_path: Path) -> None:
+def test_a_recipe_is_built_proved_and_tested(name, wheel, tmp_path):
     python = ["--python", "3.11"] if name == "cython-opencl" else []
     done = build(RECIPES / name, tmp_path, "--json", *python)
     assert done.returncode == 0, done.stderr
@@ -50,7 +48,7 @@ def test_a_recipe_is_built_proved_and_tested(name: str, wheel: str, tmp_path: Pa
     assert test["counts"].get("failed", 0) == 0
 
 
-def test_what_a_failed_build_left_in_its_container_is_kept(tmp_path: Path) -> None:
+def test_what_a_failed_build_left_in_its_container_is_kept(tmp_path):
     recipe = shutil.copytree(RECIPES / "cython-opencl", tmp_path / "recipe")
     kernel = recipe / "kernels/anomaly.h"
     kernel.write_text(f"{kernel.read_text()}\n#error not today\n")

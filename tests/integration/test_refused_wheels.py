@@ -1,7 +1,5 @@
 """pip and uv do with the archives of the unit tests what `refusals.toml` says: from a file, and from an index."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 from archive_samples import wheel_file
 from packaging.version import Version
-from refused_samples import SAMPLES, TWINS, Sample
+from refused_samples import SAMPLES, TWINS
 from toolkit_samples import serving
 
 from gpuforge.wheel.checks import kind
@@ -43,7 +41,7 @@ def fails(*command: str) -> bool:
 
 
 @pytest.mark.parametrize("sample", ANYWHERE.values(), ids=ANYWHERE)
-def test_installers_do_what_the_table_says(tmp_path: Path, index: str, sample: Sample) -> None:
+def test_installers_do_what_the_table_says(tmp_path, index, sample):
     wheel = wheel_file(tmp_path / "simple" / "demo", sample.data, sample.name)
     link = f'<a href="{sample.name.replace("+", "%2B")}">{sample.name}</a>'
     (wheel.parent / "index.html").write_text(link)

@@ -1,7 +1,5 @@
 """The wheel and the sdist of gpuforge itself can be uploaded, installed and used."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -33,7 +31,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_files_pass_the_checks_of_an_upload(dist: Path) -> None:
+def test_the_files_pass_the_checks_of_an_upload(dist):
     assert sorted(path.name for path in dist.iterdir()) == [
         f"gpuforge-{__version__}-py3-none-any.whl",
         f"gpuforge-{__version__}.tar.gz",
@@ -46,7 +44,7 @@ def test_the_files_pass_the_checks_of_an_upload(dist: Path) -> None:
     assert "clean: only accepted findings" in audited
 
 
-def test_the_wheel_has_all_that_its_commands_read(dist: Path, tmp_path: Path) -> None:
+def test_the_wheel_has_all_that_its_commands_read(dist, tmp_path):
     """Nothing of the tree is imported: it runs from the unpacked wheel, in another folder."""
     (wheel,) = dist.glob("*.whl")
     run(sys.executable, "-m", "zipfile", "-e", wheel, tmp_path)
@@ -63,7 +61,7 @@ def test_the_wheel_has_all_that_its_commands_read(dist: Path, tmp_path: Path) ->
     assert (tmp_path / ".github" / "workflows" / "wheels.yml").is_file()
 
 
-def test_the_sdist_has_the_tests_and_what_they_read(dist: Path) -> None:
+def test_the_sdist_has_the_tests_and_what_they_read(dist):
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -72,6 +70,6 @@ def test_the_sdist_has_the_tests_and_what_they_read(dist: Path) -> None:
     assert {name for name in left_out if not name.startswith(".")} == set()
 
 
-def test_the_changelog_begins_with_this_version() -> None:
+def test_the_changelog_begins_with_this_version():
     (first, *_) = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert first == __version__

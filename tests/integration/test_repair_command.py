@@ -1,7 +1,5 @@
 """`gpuforge repair`: a wheel of any tool becomes the one that a build would have made, and its reasons are printed."""
 
-from __future__ import annotations
-
 import os
 import re
 import zipfile
@@ -50,9 +48,7 @@ def search_path(wheel: Path, member: str, folder: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.network
-def test_the_libraries_of_cuda_are_required_and_found(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_libraries_of_cuda_are_required_and_found(tmp_path, capfd):
     status, made = repair(linked(tmp_path, "libcudart.so.13", "libcurand.so.10"))
     assert status == 0
     assert made is not None
@@ -72,7 +68,7 @@ def test_the_libraries_of_cuda_are_required_and_found(
 
 
 @pytest.mark.network
-def test_an_extra_brings_the_libraries_of_cuda(tmp_path: Path) -> None:
+def test_an_extra_brings_the_libraries_of_cuda(tmp_path):
     status, made = repair(linked(tmp_path, "libcudart.so.12"), "--requires", "extra")
     assert status == 0
     assert made is not None
@@ -81,7 +77,7 @@ def test_an_extra_brings_the_libraries_of_cuda(tmp_path: Path) -> None:
     assert metadata.fields(text, "Provides-Extra") == ["cuda12", "cuda12-local"]
 
 
-def test_libraries_of_the_build_go_into_the_wheel(tmp_path: Path) -> None:
+def test_libraries_of_the_build_go_into_the_wheel(tmp_path):
     wheel = linked(tmp_path, "libcudart.so.13", "libfft.so.3")
     status, made = repair(wheel, "--linkage", "bundle")
     assert status == 0
@@ -92,7 +88,7 @@ def test_libraries_of_the_build_go_into_the_wheel(tmp_path: Path) -> None:
     assert search_path(made, "demo/_core.so", tmp_path) == ("$ORIGIN/../demo.libs",)
 
 
-def test_libraries_are_found_by_the_variable_of_the_loader(tmp_path: Path) -> None:
+def test_libraries_are_found_by_the_variable_of_the_loader(tmp_path):
     wheel = linked(tmp_path, "libcudart.so.13", "libfft.so.3")
     (tmp_path / "lib").rename(tmp_path / "elsewhere")
     status, made = repair(wheel, "--linkage", "system")
@@ -106,9 +102,7 @@ def test_libraries_are_found_by_the_variable_of_the_loader(tmp_path: Path) -> No
     assert [name.split("-")[0] for name in grafted] == ["demo.libs/libfft"]
 
 
-def test_the_libraries_of_torch_stay_out_of_the_wheel(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_libraries_of_torch_stay_out_of_the_wheel(tmp_path, capsys):
     wheel = linked(tmp_path, "libc10.so", "libtorch_cpu.so", "libcuda.so.1")
     status, made = repair(wheel, "--provided-by", "torch==2.11")
     assert status == 0
@@ -125,14 +119,14 @@ def test_the_libraries_of_torch_stay_out_of_the_wheel(
         assert archive.read("demo/__init__.py").splitlines()[1].startswith(b"import torch ")
 
 
-def test_the_wheels_own_requirement_of_torch_stays(tmp_path: Path) -> None:
+def test_the_wheels_own_requirement_of_torch_stays(tmp_path):
     status, made = repair(linked(tmp_path, "libc10.so", requires=("torch>=2.10",)))
     assert status == 0
     assert made is not None
     assert metadata.fields(metadata.of_wheel(made), "Requires-Dist") == ["torch>=2.10"]
 
 
-def test_the_wheel_to_repair_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wheel_to_repair_is_not_overwritten(tmp_path, capsys):
     _, made = repair(linked(tmp_path, "libfft.so.3"))
     assert made is not None
     before = made.read_bytes()
@@ -162,16 +156,12 @@ def test_the_wheel_to_repair_is_not_overwritten(tmp_path: Path, capsys: pytest.C
         ),
     ],
 )
-def test_what_the_wheel_does_not_tell_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, ...], message: str
-) -> None:
+def test_what_the_wheel_does_not_tell_is_asked_for(tmp_path, capsys, names, message):
     assert repair(linked(tmp_path, *names)) == (2, None)
     assert f"error: {message}" in capsys.readouterr().err
 
 
-def test_all_libraries_that_are_nowhere_are_named_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_libraries_that_are_nowhere_are_named_at_once(tmp_path, capsys):
     wheel = linked(tmp_path, "libfft.so.3", "libmpi.so.40", "libblas.so.3")
     (tmp_path / "lib").rename(tmp_path / "elsewhere")
     assert repair(wheel) == (1, None)
@@ -181,9 +171,7 @@ def test_all_libraries_that_are_nowhere_are_named_at_once(
     )
 
 
-def test_a_wheel_that_cannot_be_repaired_does_not_keep_the_others_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wheel_that_cannot_be_repaired_does_not_keep_the_others_back(tmp_path, capsys):
     good = linked(tmp_path, "libfft.so.3")
     bad = good.with_name("bad-1.0-cp311-cp311-linux_x86_64.whl")
     bad.write_bytes(b"no archive")
@@ -196,7 +184,7 @@ def test_a_wheel_that_cannot_be_repaired_does_not_keep_the_others_back(
     assert f"no wheels: {sdist}" in capsys.readouterr().err
 
 
-def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_path: Path) -> None:
+def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_path):
     """As torchcodec's, whose Python code loads the one before the other; the system's must not be grafted."""
     own = compile_library(tmp_path / "libown.so", CODE)
     module = compile_library(tmp_path / "_core.so", CODE.replace("made", "core"), "-Wl,--no-as-needed", own)
@@ -214,7 +202,7 @@ def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_
         assert not [name for name in archive.namelist() if ".libs/" in name]
 
 
-def test_files_for_several_cuda_majors_are_left_to_the_users_machine(tmp_path: Path) -> None:
+def test_files_for_several_cuda_majors_are_left_to_the_users_machine(tmp_path):
     status, made = repair(linked(tmp_path, "libcudart.so.12", "libcublas.so.13"), "--linkage", "system")
     assert status == 0
     assert made is not None
@@ -222,7 +210,7 @@ def test_files_for_several_cuda_majors_are_left_to_the_users_machine(tmp_path: P
         assert not [name for name in archive.namelist() if ".libs/" in name]
 
 
-def test_libraries_that_an_inherited_rpath_found_are_found_by_a_runpath(tmp_path: Path) -> None:
+def test_libraries_that_an_inherited_rpath_found_are_found_by_a_runpath(tmp_path):
     """Older auditwheels gave grafted libraries no search path: the RPATH of the module led to them."""
     (inner,) = libraries(tmp_path / "demo.libs", "libinner-1a2b3c4d.so")
     outer = compile_library(
@@ -239,16 +227,14 @@ def test_libraries_that_an_inherited_rpath_found_are_found_by_a_runpath(tmp_path
     assert search_path(made, "demo.libs/libouter-1a2b3c4d.so", tmp_path) == ("$ORIGIN",)
 
 
-def test_a_wheel_that_was_repaired_before_is_told_from_one_that_links_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wheel_that_was_repaired_before_is_told_from_one_that_links_so(tmp_path, capsys):
     (runtime,) = libraries(tmp_path / "demo.libs", "libcudart-1a2b3c4d.so.13")
     assert repair(pack(tmp_path, {f"demo.libs/{runtime.name}": runtime})) == (1, None)
     told = capsys.readouterr().err
     assert "the wheel came with demo.libs/libcudart-1a2b3c4d.so.13, a copy of libcudart.so.13" in told
 
 
-def test_a_tag_that_promises_older_systems_than_the_wheel_needs_goes(tmp_path: Path) -> None:
+def test_a_tag_that_promises_older_systems_than_the_wheel_needs_goes(tmp_path):
     """auditwheel adds the right tag, and leaves the wrong one."""
     code = (
         '#include <sys/random.h>\nextern "C" int made(char *c) { return getrandom(c, 1, 0); }\n'  # glibc 2.25

@@ -1,7 +1,5 @@
 """The shared store on real servers, and a build that another machine's cache makes short."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time
@@ -56,7 +54,7 @@ def work(root: Path, url: str, count: int, mine: Path) -> None:
     mine.write_text(" ".join(map(str, made)))
 
 
-def test_processes_with_caches_of_their_own_make_nothing_twice(url: str, tmp_path: Path) -> None:
+def test_processes_with_caches_of_their_own_make_nothing_twice(url, tmp_path):
     context, count = multiprocessing.get_context("spawn"), 12
     workers = [
         context.Process(target=work, args=(tmp_path / f"cache{n}", url, count, tmp_path / f"made{n}"))
@@ -81,9 +79,7 @@ def test_processes_with_caches_of_their_own_make_nothing_twice(url: str, tmp_pat
 @pytest.mark.toolkit
 @pytest.mark.network
 @pytest.mark.slow
-def test_a_machine_with_an_empty_cache_compiles_nothing_that_another_compiled(
-    url: str, tmp_path: Path
-) -> None:
+def test_a_machine_with_an_empty_cache_compiles_nothing_that_another_compiled(url, tmp_path):
     wheels = []
     for machine in ("one", "two"):
         (tmp_path / f"{machine}-work").mkdir(mode=0o700)

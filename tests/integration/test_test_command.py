@@ -1,7 +1,5 @@
 """`gpuforge test`: a wheel that is there passes only with what it declares."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -22,18 +20,14 @@ def wheel(tmp_path: Path, source: str, *requires: str) -> Path:
     return pack(tmp_path, {"demo/__init__.py": init}, requires=requires)
 
 
-def test_without_a_gpu_nothing_passes_as_tested_on_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_nothing_passes_as_tested_on_one(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("gpuforge.containers.container.gpus", lambda: 0)
     assert run(["test", str(wheel(tmp_path, "")), "--gpu"]) == 3
     assert "--gpu: this machine shows no NVIDIA GPU" in capsys.readouterr().err
 
 
 @pytest.mark.network
-def test_a_wheel_is_installed_with_what_it_declares(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wheel_is_installed_with_what_it_declares(tmp_path, capfd):
     made = wheel(tmp_path, "import packaging\n", "packaging")
     status = run(["test", str(made), "--", "python", "-c", "import demo; print('it ran')"])
     output, log = capfd.readouterr()
@@ -46,9 +40,7 @@ def test_a_wheel_is_installed_with_what_it_declares(
 
 
 @pytest.mark.network
-def test_the_oldest_and_the_newest_that_a_wheel_declares(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_oldest_and_the_newest_that_a_wheel_declares(tmp_path, capfd):
     made = wheel(tmp_path, "import numpy\n", "numpy>=1.26,<2.2", 'tomli>=2; extra == "x"')
     command = ["python", "-c", "import numpy, pytest; print(f'numpy {numpy.__version__}')"]
     for which, version in {"oldest": "1.26.0", "newest": "2.1.3"}.items():
@@ -64,9 +56,7 @@ def test_the_oldest_and_the_newest_that_a_wheel_declares(
     assert f"the oldest of what {made.name} declares cannot be installed: Because " in capfd.readouterr().err
 
 
-def test_what_a_wheel_does_not_declare_is_not_there(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_wheel_does_not_declare_is_not_there(tmp_path, capfd):
     made = wheel(tmp_path, "import packaging\n")
     assert run(["test", str(made)]) == 1
     output, log = capfd.readouterr()
@@ -75,9 +65,7 @@ def test_what_a_wheel_does_not_declare_is_not_there(
     assert "the wheel does not declare it: add the package of 'packaging'" in log
 
 
-def test_libraries_of_the_build_machine_do_not_count(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_libraries_of_the_build_machine_do_not_count(tmp_path, capfd):
     library = compile_library(tmp_path / "libcudart.so.13", CODE)
     path = f"-Wl,-rpath,{tmp_path}"
     loader = compile_library(tmp_path / "_core.so", CODE, "-Wl,--no-as-needed", library, path)
@@ -93,7 +81,7 @@ def test_libraries_of_the_build_machine_do_not_count(
 
 
 @pytest.mark.network
-def test_the_tests_of_a_manifest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_tests_of_a_manifest(tmp_path, capfd):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "check.py").write_text("import demo, packaging, os; print(sorted(os.listdir()))\n")
     manifest = tmp_path / "gpuforge.toml"
@@ -110,9 +98,7 @@ def test_the_tests_of_a_manifest(tmp_path: Path, capfd: pytest.CaptureFixture[st
 
 
 @pytest.mark.network
-def test_a_job_of_the_matrix_tests_a_wheel(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_of_the_matrix_tests_a_wheel(tmp_path, capfd, monkeypatch):
     """Its command, in a folder with the wheel where the workflow puts it; torch's and numpy's releases are an axis."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")

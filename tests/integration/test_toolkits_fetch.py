@@ -1,7 +1,5 @@
 """A toolkit really fetched from PyPI: nvcc compiles with it, CMake accepts it, failures leave nothing behind."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform
@@ -62,7 +60,7 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_tree_is_found_as_an_installed_toolkit(toolkit: Path) -> None:
+def test_the_tree_is_found_as_an_installed_toolkit(toolkit):
     found = list(installed([toolkit]))
 
     assert [(f.minor, f.root) for f in found] == [("13.0", toolkit)]
@@ -70,9 +68,7 @@ def test_the_tree_is_found_as_an_installed_toolkit(toolkit: Path) -> None:
     assert not list(toolkit.parent.glob(".*.partial"))
 
 
-def test_nvcc_compiles_one_source_to_one_fatbin_with_the_same_bytes_each_time(
-    toolkit: Path, tmp_path: Path
-) -> None:
+def test_nvcc_compiles_one_source_to_one_fatbin_with_the_same_bytes_each_time(toolkit, tmp_path):
     source = tmp_path / "k.cu"
     source.write_text(KERNEL)
     made = []
@@ -90,7 +86,7 @@ def test_nvcc_compiles_one_source_to_one_fatbin_with_the_same_bytes_each_time(
     assert made[0] == made[1]
 
 
-def test_code_is_optimised_when_it_is_linked(toolkit: Path, tmp_path: Path) -> None:
+def test_code_is_optimised_when_it_is_linked(toolkit, tmp_path):
     (tmp_path / "one.cu").write_text(
         "__device__ int twice(int);\n__global__ void k(int *p) { *p = twice(*p); }\n"
     )
@@ -100,7 +96,7 @@ def test_code_is_optimised_when_it_is_linked(toolkit: Path, tmp_path: Path) -> N
     assert (tmp_path / "both.so").read_bytes().startswith(b"\x7fELF")
 
 
-def test_cmake_accepts_the_tree_and_the_library_names_the_sonames(toolkit: Path, tmp_path: Path) -> None:
+def test_cmake_accepts_the_tree_and_the_library_names_the_sonames(toolkit, tmp_path):
     cmake = shutil.which("cmake")
     if cmake is None:
         pytest.skip("needs cmake")
@@ -125,7 +121,7 @@ def small_wheel() -> Wheels:
     return Wheels(tuple(pin for pin in chosen.source.pins if pin.package == "nvidia-cuda-crt"))
 
 
-def test_a_wheel_with_another_hash_is_refused(tmp_path: Path) -> None:
+def test_a_wheel_with_another_hash_is_refused(tmp_path):
     other = hashlib.sha256(b"other").hexdigest()
     wheels = Wheels(tuple(replace(pin, sha256=other) for pin in small_wheel().pins))
 
@@ -134,7 +130,7 @@ def test_a_wheel_with_another_hash_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_way_to_pypi_is_a_missing_thing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_way_to_pypi_is_a_missing_thing(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", "https://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "0")
@@ -147,7 +143,7 @@ def test_no_way_to_pypi_is_a_missing_thing(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_terminated_step_leaves_nothing(tmp_path: Path) -> None:
+def test_a_terminated_step_leaves_nothing(tmp_path):
     source = select("13.0", provider=None, libraries=["cufft"], machine=MACHINE).source
     assert source is not None
     file = tmp_path / "request.json"

@@ -1,7 +1,5 @@
 """Where real wheels have their libraries, against the table that RUNPATH and the audit are computed from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -37,9 +35,7 @@ def refresh() -> Any:
         ("nvidia-cusparselt-cu13", 13, "libcusparseLt.so.0", "nvidia/cu13/lib"),
     ],
 )
-def test_real_wheels_have_their_libraries_where_the_table_says(
-    refresh: Any, package: str, cuda: int, soname: str, folder: str
-) -> None:
+def test_real_wheels_have_their_libraries_where_the_table_says(refresh, package, cuda, soname, folder):
     (known,) = [entry for entry in libraries.by_soname(soname) if entry.package == package]
     assert (known.cuda, known.folder) == (cuda, folder)
     (wheel, *_) = [w for w in refresh.wheels_of(package)[known.last] if w.serves("x86_64")]

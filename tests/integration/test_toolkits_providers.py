@@ -1,7 +1,5 @@
 """CUDA 11.8 and 12.4 of Debian's compiler, really fetched; the same as NVIDIA's archives from a local server."""
 
-from __future__ import annotations
-
 import email
 import hashlib
 import json
@@ -162,11 +160,11 @@ def gxx(newest: int) -> str:
         pytest.skip(f"needs g++ {newest} or older")
 
 
-def test_the_tree_is_found_as_an_installed_toolkit(cuda_12: Path) -> None:
+def test_the_tree_is_found_as_an_installed_toolkit(cuda_12):
     assert [(f.minor, f.nvcc) for f in installed([cuda_12])] == [("12.4", "12.4.131")]
 
 
-def test_cuda_12_compiles_the_images_asked_for_wherever_it_lies(cuda_12: Path, tmp_path: Path) -> None:
+def test_cuda_12_compiles_the_images_asked_for_wherever_it_lies(cuda_12, tmp_path):
     first = compiled(cuda_12, tmp_path / "work", host=gxx(13), archs=["50", "90a"])
     said = subprocess.run(
         [cuda_12 / "bin" / "cuobjdump", "--list-elf", "--list-ptx", tmp_path / "work" / "k.fatbin"],
@@ -181,7 +179,7 @@ def test_cuda_12_compiles_the_images_asked_for_wherever_it_lies(cuda_12: Path, t
     assert compiled(moved, tmp_path / "work", host=gxx(13), archs=["50", "90a"]) == first
 
 
-def test_cuda_11_compiles_with_the_host_compiler_that_it_takes(tmp_path: Path) -> None:
+def test_cuda_11_compiles_with_the_host_compiler_that_it_takes(tmp_path):
     host = gxx(11)
     toolkit = fetched("11.8", [], tmp_path / "cuda")
     assert compiled(toolkit, tmp_path / "work", host=host, archs=["35", "90"])[:4] == bytes.fromhex(
@@ -189,9 +187,7 @@ def test_cuda_11_compiles_with_the_host_compiler_that_it_takes(tmp_path: Path) -
     )
 
 
-def test_nvidia_s_archives_make_the_same_compiler(
-    cuda_12: Path, nvidia: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvidia_s_archives_make_the_same_compiler(cuda_12, nvidia, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFORGE_REDIST_URL", nvidia)
     chosen = select("12.4", provider="redist", libraries=["cufft"], machine=MACHINE)
     assert chosen.source is not None
@@ -203,9 +199,7 @@ def test_nvidia_s_archives_make_the_same_compiler(
 
 
 @pytest.mark.parametrize("provider", ["debian", "redist"])
-def test_a_wheel_of_cuda_12_requires_what_its_symbols_need(
-    nvidia: str, tmp_path: Path, provider: str
-) -> None:
+def test_a_wheel_of_cuda_12_requires_what_its_symbols_need(nvidia, tmp_path, provider):
     gxx(13)
     for name, text in PROJECT.items():
         (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,6 @@ docs/linkage.md show. With `GPUFORGE_CACHE_DIR` set, what one
 run fetched serves the next.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile
@@ -43,7 +41,7 @@ def requirements(wheel: Path) -> list[str]:
     return [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
 
 
-def test_the_cells_of_both_manifests(cache: Path) -> None:
+def test_the_cells_of_both_manifests(cache):
     one = json.loads(gpuforge("matrix", RECIPE, "--format", "json", cache=cache).stdout)
     assert [cell["cell"] for cell in one["cells"]] == ["cp311-abi3-cu12.4-x86_64", "cp311-abi3-cu13.0-x86_64"]
     each = json.loads(gpuforge("matrix", RECIPE / "per-torch.toml", "--format", "json", cache=cache).stdout)
@@ -53,7 +51,7 @@ def test_the_cells_of_both_manifests(cache: Path) -> None:
     ]
 
 
-def test_a_torch_of_another_cuda_major_is_refused(recipe: Path, cache: Path) -> None:
+def test_a_torch_of_another_cuda_major_is_refused(recipe, cache):
     edit(recipe, ('axes = { torch = ["2.10"] }', 'axes = { torch = ["2.11"] }'))
     done = gpuforge("build", recipe, "--dry-run", cache=cache)
     assert done.returncode == 2
@@ -71,8 +69,8 @@ class TestLarge:
         [("12", "torch>=2.10,<2.11", ["2.10"]), ("13", "torch>=2.11,<2.16", ["2.11", "2.15"])],
     )
     def test_one_wheel_serves_the_releases_of_a_cuda_major(
-        self, cuda: str, required: str, releases: list[str], recipe: Path, tmp_path: Path, cache: Path
-    ) -> None:
+        self, cuda, required, releases, recipe, tmp_path, cache
+    ):
         result = build(recipe, "-o", tmp_path / "dist", "--cuda", cuda, "--archs", "90", cache=cache)
         (wheel,) = result["wheels"]
         assert {finding["severity"] for finding in wheel["findings"]} <= {"info"}
@@ -82,9 +80,7 @@ class TestLarge:
         found = [(test["axes"]["torch"], test["state"], test["counts"]["passed"]) for test in result["tests"]]
         assert found == [(release, "passed", 9) for release in releases]
 
-    def test_the_unstable_interface_in_a_wheel_for_several_is_an_error(
-        self, recipe: Path, tmp_path: Path, cache: Path
-    ) -> None:
+    def test_the_unstable_interface_in_a_wheel_for_several_is_an_error(self, recipe, tmp_path, cache):
         edit(recipe, ('{ SCALED_ADD_TORCH = "{torch}" }', '{ SCALED_ADD_ABI = "aten" }'))
         done = gpuforge(
             "build", recipe, "--cuda", "13", "--archs", "90", "--json", "-o", tmp_path / "dist", cache=cache
@@ -98,7 +94,7 @@ class TestLarge:
         }  # what the audit says is true: it does not load there
         assert not list((tmp_path / "dist").glob("*.whl"))
 
-    def test_a_wheel_for_each_release(self, recipe: Path, tmp_path: Path, cache: Path) -> None:
+    def test_a_wheel_for_each_release(self, recipe, tmp_path, cache):
         manifest = recipe / "per-torch.toml"
         result = build(manifest, "-o", tmp_path / "dist", "--axis", "torch=2.11", cache=cache)
         (wheel,) = result["wheels"]

@@ -1,7 +1,5 @@
 """Builds on the user's machine: kills at any moment, several at once, wheels with runtimes of their own."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -27,7 +25,7 @@ KILLS = int(os.environ.get("GPUFORGE_TEST_KILLS", "12"))
 
 
 @pytest.mark.slow
-def test_kills_at_any_moment_leave_the_old_state_or_the_new(site: Path) -> None:
+def test_kills_at_any_moment_leave_the_old_state_or_the_new(site):
     """The old state is a build with 42; the new one has a source of the user's own in it. Both are whole."""
     own = site.parent / "own.cpp"
     own.write_text('extern "C" int more(void) { return 1; }\n')
@@ -74,7 +72,7 @@ def compiling(site: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("output", [[], ["--output", "out"]], ids=["activated", "in a folder"])
-def test_three_at_once_all_succeed(site: Path, output: list[str]) -> None:
+def test_three_at_once_all_succeed(site, output):
     argv = [sys.executable, "-m", "demo._gpuforge", "compile", *output]
     three = [
         subprocess.Popen(argv, cwd=site, env=environment(site), stdout=subprocess.DEVNULL) for _ in range(3)
@@ -119,7 +117,7 @@ def with_openmp(site: Path, *, graft: bool = True) -> Path:
     return grafted
 
 
-def test_a_second_copy_of_the_wheels_libgomp_is_refused_and_audited_before(tmp_path: Path) -> None:
+def test_a_second_copy_of_the_wheels_libgomp_is_refused_and_audited_before(tmp_path):
     site = tmp_path / "site"
     openmp = toolchain("openmp", "g++", "-fopenmp")
     install(site, openmp, toolchain("host", "g++"))
@@ -157,7 +155,7 @@ def test_a_second_copy_of_the_wheels_libgomp_is_refused_and_audited_before(tmp_p
     assert audit("GF110", wheel, "--against", "nvhpc") == []
 
 
-def test_what_needs_the_plain_libgomp_alone_passes_and_is_one_copy(tmp_path: Path) -> None:
+def test_what_needs_the_plain_libgomp_alone_passes_and_is_one_copy(tmp_path):
     site = tmp_path / "site"
     install(site, toolchain("openmp", "g++", "-fopenmp"))
     with_openmp(site, graft=False)
@@ -168,7 +166,7 @@ def test_what_needs_the_plain_libgomp_alone_passes_and_is_one_copy(tmp_path: Pat
 
 
 @pytest.mark.network
-def test_scikit_learns_libgomp_counts_where_the_wheel_requires_it(tmp_path: Path) -> None:
+def test_scikit_learns_libgomp_counts_where_the_wheel_requires_it(tmp_path):
     """A real wheel of PyPI, as pip installs it."""
     site, wheels = tmp_path / "site", tmp_path / "wheels"
     tool(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", wheels, "scikit-learn==1.7.2")
@@ -249,7 +247,7 @@ def as_wheel(site: Path, folder: Path, requires: str = "") -> Path:
     return wheel
 
 
-def test_a_copy_that_the_record_names_counts_and_a_strangers_does_not(tmp_path: Path) -> None:
+def test_a_copy_that_the_record_names_counts_and_a_strangers_does_not(tmp_path):
     """Beside the package lie others, whose libraries are not in its process."""
     site = tmp_path / "site"
     install(site, toolchain("openmp", "g++", "-fopenmp"))

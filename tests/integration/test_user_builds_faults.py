@@ -1,7 +1,5 @@
 """Builds on the user's machine, and the kernel cache, when a disk is full or read-only: small ones, mounted for it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
@@ -54,7 +52,7 @@ def fill(disk: Path, free: int) -> None:
     os.close(handle)
 
 
-def test_a_full_disk_keeps_the_old_build_whatever_was_written_last(site: Path, disk: Path) -> None:
+def test_a_full_disk_keeps_the_old_build_whatever_was_written_last(site, disk):
     """With more and more room the compilation fails later and later: in the sources, the compiler, the activation."""
     env = {"GPUFORGE_KERNEL_HOME": str(disk)}
     assert run(site, "compile", **env).returncode == 0
@@ -77,7 +75,7 @@ def test_a_full_disk_keeps_the_old_build_whatever_was_written_last(site: Path, d
     assert len(told) > 1
 
 
-def test_a_disk_that_became_read_only_is_one_line_and_the_build_is_used(site: Path, disk: Path) -> None:
+def test_a_disk_that_became_read_only_is_one_line_and_the_build_is_used(site, disk):
     env = {"GPUFORGE_KERNEL_HOME": str(disk)}
     assert run(site, "compile", **env).returncode == 0
     assert mount("-o", "remount,ro", disk).returncode == 0
@@ -88,7 +86,7 @@ def test_a_disk_that_became_read_only_is_one_line_and_the_build_is_used(site: Pa
     assert answer(site, **env) == 42
 
 
-def test_a_cache_on_a_full_disk_is_one_warning(disk: Path) -> None:
+def test_a_cache_on_a_full_disk_is_one_warning(disk):
     cache = KernelCache(CacheFolder(disk / "cache", KIB**2), limit=KIB**2)
     keys = [CacheKey.of(b"%d" % number, toolchain="nvrtc 13.0", arch="sm_90") for number in range(3)]
     assert cache.obtain(keys[0], lambda: b"first") == b"first"

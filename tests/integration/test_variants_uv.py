@@ -3,8 +3,6 @@
 A machine is made up by the variables with which NVIDIA's provider, of which uv has a copy, is told what there is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.version import Version
@@ -113,9 +110,7 @@ def install(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-def test_each_machine_gets_its_wheel_from_an_index_and_no_provider_is_fetched(
-    index: Server, install: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_each_machine_gets_its_wheel_from_an_index_and_no_provider_is_fetched(index, install, tmp_path):
     got = {}
     for machine in MACHINES:
         done = install(machine, f"--default-index={index.url}/simple")
@@ -126,17 +121,13 @@ def test_each_machine_gets_its_wheel_from_an_index_and_no_provider_is_fetched(
 
 
 @pytest.mark.parametrize("machine", [("13.0", "9.0"), ("12.4", "8.6"), ("12.3", "9.0")])
-def test_or_from_the_folder_that_a_build_has_filled(
-    dist: Path, install: Callable[..., Any], tmp_path: Path, machine: tuple[str, str]
-) -> None:
+def test_or_from_the_folder_that_a_build_has_filled(dist, install, tmp_path, machine):
     done = install(machine, "--no-index", f"--find-links={dist}")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "demo.py").read_text() == MACHINES[machine]
 
 
-def test_without_a_plain_wheel_a_machine_that_none_fits_gets_nothing(
-    dist: Path, install: Callable[..., Any]
-) -> None:
+def test_without_a_plain_wheel_a_machine_that_none_fits_gets_nothing(dist, install):
     (dist / f"{NAME}.whl").unlink()
     done = install(("12.3", "9.0"), "--no-index", f"--find-links={dist}")
     assert done.returncode != 0
@@ -144,9 +135,7 @@ def test_without_a_plain_wheel_a_machine_that_none_fits_gets_nothing(
 
 
 @pytest.mark.parametrize("change", ["no index", "no providers"])
-def test_without_the_index_or_its_providers_no_variant_is_chosen(
-    dist: Path, install: Callable[..., Any], tmp_path: Path, change: str
-) -> None:
+def test_without_the_index_or_its_providers_no_variant_is_chosen(dist, install, tmp_path, change):
     file = dist / INDEX
     content = json.loads(file.read_text())
     del content["providers"]
@@ -160,9 +149,7 @@ def test_without_the_index_or_its_providers_no_variant_is_chosen(
         assert "Variant providers must match the namespaces" in done.stderr
 
 
-def test_uv_has_no_provider_for_releases_of_torch_yet_and_takes_the_plain_wheel(
-    dist: Path, install: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_uv_has_no_provider_for_releases_of_torch_yet_and_takes_the_plain_wheel(dist, install, tmp_path):
     for path in dist.glob("*-cu*.whl"):
         path.unlink()
     for torch in ("2.10", "2.11"):

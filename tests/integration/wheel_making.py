@@ -1,7 +1,5 @@
 """Wheels of files that a compiler just made, for the tests that audit them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import shutil

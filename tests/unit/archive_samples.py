@@ -1,7 +1,5 @@
 """Makes zip files record by record, so that each field can contradict the others."""
 
-from __future__ import annotations
-
 import hashlib
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """A case of a rule: a wheel that it must speak of, and what must change for it to be silent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

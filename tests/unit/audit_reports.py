@@ -1,7 +1,5 @@
 """A report made by hand, with everything in it that a renderer must cope with; and golden files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages in a real browser, for the tests marked `browser`."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

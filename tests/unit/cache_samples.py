@@ -1,7 +1,5 @@
 """Kernels to keep in the runtime's cache, and a compilation that must not be needed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A site with sources for the user's compiler, a compiler that is a script, and the builds it made."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable

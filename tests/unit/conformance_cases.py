@@ -4,8 +4,6 @@ A case is NAME.toml with NAME.txt and NAME.json, which `explain` must print, whi
 writes both from Python's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

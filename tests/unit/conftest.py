@@ -1,7 +1,5 @@
 """What unit tests of several parts share: a recipe on disk, and a machine that has everything."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import re

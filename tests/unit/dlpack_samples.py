@@ -1,7 +1,5 @@
 """An array that speaks DLPack alone."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

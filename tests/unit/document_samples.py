@@ -1,7 +1,5 @@
 """The documents of kernel sets and source sets as gpuforge writes them, for tests that change something in one."""
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 from typing import Any

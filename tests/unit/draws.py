@@ -1,7 +1,5 @@
 """How many examples a test draws: the number that it names, and a tenth of it in `make quick`."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, settings
 
 _USUAL = 100  # Hypothesis' own number of examples, which the profile `quick` lowers

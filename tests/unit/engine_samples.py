@@ -1,7 +1,5 @@
 """What tests of the engine share: steps, a listener, an engine in memory and one with real processes."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What several tests of the audit share: environment_samples."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

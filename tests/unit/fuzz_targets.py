@@ -3,8 +3,6 @@
 `make fuzz` runs them with atheris for as long as one likes, and the unit tests with a few hundred fixed changes.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Golden files: what is printed, whole. UPDATE_GOLDEN=1 writes them instead; then read the diff."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs that include gpuforge_kernels.h, compiled with every warning an error and, where they can be, sanitizers."""
 
-from __future__ import annotations
-
 import atexit
 import shutil
 import subprocess

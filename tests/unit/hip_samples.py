@@ -1,7 +1,5 @@
 """HIP's GPU code as `clang-offload-bundler` writes it, plain and packed."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

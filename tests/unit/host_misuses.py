@@ -3,8 +3,6 @@
 `host_misuses.py LIBRARY` prints each call's error.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import sys

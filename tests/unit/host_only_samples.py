@@ -1,7 +1,5 @@
 """Wheels that are declared as host-only, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

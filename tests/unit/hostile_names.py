@@ -1,7 +1,5 @@
 """Links whose whole path is too long: os.path.realpath takes them for folders, and the kernel follows them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

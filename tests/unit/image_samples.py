@@ -1,7 +1,5 @@
 """An engine's images in memory, for tests of what makes and checks them."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

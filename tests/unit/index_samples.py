@@ -1,7 +1,5 @@
 """A package index on this machine, by HTTP: simple pages, wheels with or without byte ranges, and bad answers."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A project in a folder, and what `gpuforge init` drafts for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple

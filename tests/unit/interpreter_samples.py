@@ -1,7 +1,5 @@
 """The free-threaded CPython of this machine, for tests of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpuforge.errors import MissingError

@@ -1,7 +1,5 @@
 """Images that nvcc made of one source, for readers of kernels, and kernel sets made of them."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

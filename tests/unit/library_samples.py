@@ -1,7 +1,5 @@
 """A package with a kernel library, installed in a folder: real sources, a real fallback made by g++."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A task for the local runner, and whether its processes are gone."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping

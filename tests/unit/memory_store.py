@@ -1,7 +1,5 @@
 """A store and a ledger in memory, for tests: nothing outlives the process."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Makes relocatable objects and `ar` archives byte by byte, without any compiler."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Mapping, Sequence

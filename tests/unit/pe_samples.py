@@ -1,7 +1,5 @@
 """PE files as link.exe lays them out: one section for the tables of DLLs, and others with content."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 

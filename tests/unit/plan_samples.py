@@ -1,7 +1,5 @@
 """What tests of the plan share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A toolchain from outside: a package of its own with an entry point, as pip installs it."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

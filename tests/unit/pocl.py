@@ -1,7 +1,5 @@
 """PoCL, the OpenCL device of the tests. PyPI's newest (3.0, LLVM 14) does not compile for newer CPUs, such as Zen 5."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """What several tests of the audit share: promise_samples."""
 
-from __future__ import annotations
-
 from audit_samples import (
     KERNEL,
     SET,

@@ -1,7 +1,5 @@
 """What several tests of the audit share: proof_samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from hashlib import sha256

@@ -3,8 +3,6 @@
 `tests/integration/test_refused_wheels.py` gives them to pip and uv, which must do what `refusals.toml` says.
 """
 
-from __future__ import annotations
-
 import bz2
 import struct
 import tarfile

@@ -1,7 +1,5 @@
 """An action for workers of a cluster."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A driver that stands in for libcuda, and a kernel set to load with it: for the tests of the runtime."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json

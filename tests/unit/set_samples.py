@@ -1,7 +1,5 @@
 """A kernel set with sources for every back end, laid out as in a wheel, and a stand-in for NVRTC."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping

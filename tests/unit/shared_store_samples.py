@@ -1,7 +1,5 @@
 """A shared store on several machines, and the harm that others can do to its entries."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

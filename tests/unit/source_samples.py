@@ -1,7 +1,5 @@
 """What tests of gpuforge's own source share."""
 
-from __future__ import annotations
-
 import ast
 import gc
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Baselines: what was known is accepted in the next build too, and nothing that is new."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Callable
@@ -45,7 +43,7 @@ def known(*findings: Finding) -> baseline.Baseline:
     return baseline.Baseline.of(findings)
 
 
-def test_a_file_of_it(tmp_path: Path) -> None:
+def test_a_file_of_it(tmp_path):
     path = tmp_path / "baseline.json"
     path.write_text(baseline.dumps([FINDING, FINDING]))
     assert json.loads(path.read_text()) == {
@@ -75,7 +73,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
         {"subjects": (FINDING.subjects[0]._replace(detail="worded otherwise"),)},
     ],
 )
-def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -> None:
+def test_the_same_finding_of_another_build_is_known(change):
     assert known(FINDING).covers(FINDING._replace(**change))  # type: ignore[arg-type]
 
 
@@ -91,11 +89,11 @@ def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -
         {"subjects": (FINDING.subjects[0]._replace(item="RUNPATH $ORIGIN"),)},
     ],
 )
-def test_a_new_finding_is_not(change: dict[str, object]) -> None:
+def test_a_new_finding_is_not(change):
     assert not known(FINDING).covers(FINDING._replace(**change))  # type: ignore[arg-type]
 
 
-def test_the_hash_of_a_grafted_library_changes_wherever_auditwheel_puts_it() -> None:
+def test_the_hash_of_a_grafted_library_changes_wherever_auditwheel_puts_it():
     old, new, other = (
         FINDING._replace(subjects=(needed(library, "demo/b.so"),))
         for library in ("libmvec-2-0a1b2c3d.28.so", "libmvec-2-99999999.28.so", "libmvec-2-99999999.29.so")
@@ -105,7 +103,7 @@ def test_the_hash_of_a_grafted_library_changes_wherever_auditwheel_puts_it() -> 
 
 
 @pytest.mark.parametrize("code", ["GF212", "GF215", "GF216"])
-def test_symbols_that_are_new_in_a_file_are_new(code: str, tmp_path: Path) -> None:
+def test_symbols_that_are_new_in_a_file_are_new(code, tmp_path):
     old, new = (
         FINDING._replace(code=code, subjects=(Subject("demo/a.so", detail="uses", names=tuple(names)),))
         for names in ("ab", "abc")
@@ -169,7 +167,7 @@ def audit_abi3(folder: Path, symbol: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize("code", NEAREST)
-def test_a_baseline_accepts_no_other_finding_of_its_rule(code: str, tmp_path: Path) -> None:
+def test_a_baseline_accepts_no_other_finding_of_its_rule(code, tmp_path):
     folders = [tmp_path / "one", tmp_path / "other"]
     for folder in folders:
         folder.mkdir()
@@ -180,11 +178,11 @@ def test_a_baseline_accepts_no_other_finding_of_its_rule(code: str, tmp_path: Pa
     assert not held.covers(other)
 
 
-def test_kinds_have_no_names_versions_or_paths() -> None:
+def test_kinds_have_no_names_versions_or_paths():
     assert not [kind for kind in KINDS if any(c.isdigit() or c in "/\"'$_" for c in kind)]
 
 
-def test_a_search_path_is_in_a_row_as_it_is_in_the_file(tmp_path: Path) -> None:
+def test_a_search_path_is_in_a_row_as_it_is_in_the_file(tmp_path):
     found = FINDING._replace(code="GF302", subjects=(Subject("demo/a.so", item=Route("RUNPATH", "/x/lib")),))
     (row,) = json.loads(baseline.dumps([found]))["findings"]
     assert row == {
@@ -200,7 +198,7 @@ def test_a_search_path_is_in_a_row_as_it_is_in_the_file(tmp_path: Path) -> None:
     assert not baseline.read(path).covers(found._replace(subjects=(other,)))
 
 
-def test_an_unpacked_wheel_has_the_same_rows_and_fingerprints_in_another_folder(tmp_path: Path) -> None:
+def test_an_unpacked_wheel_has_the_same_rows_and_fingerprints_in_another_folder(tmp_path):
     path = wheel(tmp_path, {"demo/a.so": elf(rpath="libs")})
     for folder in ("aaa", "bbb"):
         with zipfile.ZipFile(path) as archive:
@@ -212,14 +210,14 @@ def test_an_unpacked_wheel_has_the_same_rows_and_fingerprints_in_another_folder(
 
 
 @pytest.mark.parametrize("about", ["x", [7]])
-def test_what_a_row_is_about_is_a_list_of_texts(about: object, tmp_path: Path) -> None:
+def test_what_a_row_is_about_is_a_list_of_texts(about, tmp_path):
     row = {"code": "GF701", "severity": "error", "project": "demo", "kind": "missing", "about": about}
     (path := tmp_path / "baseline.json").write_text(json.dumps({"schema": 1, "findings": [row]}))
     with pytest.raises(UsageError, match="a finding of it cannot be understood"):
         baseline.read(path)
 
 
-def test_what_was_mended_is_told() -> None:
+def test_what_was_mended_is_told():
     held = known(FINDING, FINDING._replace(code="GF302", subjects=(Subject("demo/a.so"),)))
     assert [baseline.line(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
         "GF302 demo-pkg: demo/a.so"
@@ -242,7 +240,7 @@ def test_what_was_mended_is_told() -> None:
         ),
     ],
 )
-def test_a_file_that_is_none(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_none(tmp_path, text, said):
     path = tmp_path / "baseline.json"
     path.write_text(text)
     with pytest.raises(UsageError) as error:
@@ -253,7 +251,7 @@ def test_a_file_that_is_none(tmp_path: Path, text: str, said: str) -> None:
     assert problem.place.file == str(path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UsageError) as raised:
         baseline.read(tmp_path / "none.json")
     (said,) = raised.value.diagnostics

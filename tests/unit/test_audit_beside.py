@@ -1,10 +1,7 @@
 """A wheel judged together with what it must live beside."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -41,7 +38,7 @@ def neighbour(folder: Path) -> Neighbour:
     return Neighbour("other[cuda13]", ("other ==1.0", "nvidia-cuda-runtime ==13.0.96"), (path,))
 
 
-def test_what_both_bring_into_one_process_is_found_and_of_neither_alone(tmp_path: Path) -> None:
+def test_what_both_bring_into_one_process_is_found_and_of_neither_alone(tmp_path):
     own = wheel(tmp_path, OWN)
     alone = audit([own])
     report = judged(alone, [own], [neighbour(tmp_path)], [])
@@ -53,7 +50,7 @@ def test_what_both_bring_into_one_process_is_found_and_of_neither_alone(tmp_path
     assert "beside" not in {p.topic for p in report.wheels[0].proofs}
 
 
-def test_two_cuda_majors_are_an_error_only_where_one_process_is_promised(tmp_path: Path) -> None:
+def test_two_cuda_majors_are_an_error_only_where_one_process_is_promised(tmp_path):
     runpath = "$ORIGIN/../nvidia/cuda_runtime/lib"
     files = {"demo/ext.so": elf(needed=["libcudart.so.12"], runpath=runpath)}
     own = wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])
@@ -86,9 +83,7 @@ OF_A_NAME = elf(sections={".rodata": b"\0libcudart.so.13\0"})
         ("libcudart.so.13", True, True),
     ],
 )
-def test_a_neighbours_cudart_that_is_opened_at_run_time_counts(
-    tmp_path: Path, name: str, by_path: bool, second: bool, opener: bytes
-) -> None:
+def test_a_neighbours_cudart_that_is_opened_at_run_time_counts(tmp_path, name, by_path, second, opener):
     """JAX's plugin has no NEEDED entry for it, and others name it without GPU code of their own."""
     bundled = {
         "demo/ext.so": elf(needed=[name], runpath="$ORIGIN/../demo.libs"),
@@ -122,9 +117,7 @@ load_nvidia_dynamic_lib("cudart")
         ("numpy", JAX_LOADS, "libcudart.so.13", set()),
     ],
 )
-def test_a_neighbour_of_python_files_alone_opens_a_cudart_too(
-    tmp_path: Path, requires: str, loads: bytes, name: str, codes: set[str]
-) -> None:
+def test_a_neighbour_of_python_files_alone_opens_a_cudart_too(tmp_path, requires, loads, name, codes):
     bundled = {
         "demo/ext.so": elf(needed=[name], runpath="$ORIGIN/../demo.libs"),
         f"demo.libs/{name}": elf(soname=name),
@@ -136,7 +129,7 @@ def test_a_neighbour_of_python_files_alone_opens_a_cudart_too(
     assert {f.code for f in report.findings if f.beside and f.severity == "error"} == codes
 
 
-def test_an_accepted_finding_keeps_its_reason(tmp_path: Path) -> None:
+def test_an_accepted_finding_keeps_its_reason(tmp_path):
     own = wheel(tmp_path, OWN)
     report = judged(audit([own]), [own], [neighbour(tmp_path)], [Ignore("GF102", "they exchange nothing")])
     assert "GF102" not in {f.code for f in report.findings}
@@ -154,8 +147,8 @@ def test_an_accepted_finding_keeps_its_reason(tmp_path: Path) -> None:
     ],
 )
 def test_packages_that_were_not_read_or_do_not_meet_the_requirements_do_not_fit(
-    tmp_path: Path, requires: str, chosen: str, read: bool, fits: bool
-) -> None:
+    tmp_path, requires, chosen, read, fits
+):
     files = {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)}
     own = wheel(tmp_path, files, requires=[requires])
     other = neighbour(tmp_path)._replace(packages=("other ==1.0", chosen))
@@ -163,7 +156,7 @@ def test_packages_that_were_not_read_or_do_not_meet_the_requirements_do_not_fit(
     assert ("beside" in {p.topic for p in report.wheels[0].proofs}) == fits
 
 
-def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
+def test_two_that_share_pips_cudart_fit(tmp_path):
     files = {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)}
     own = wheel(tmp_path, files, requires=["nvidia-cuda-runtime"])
     alone = audit([own])
@@ -184,11 +177,11 @@ def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
         ("cuda-toolkit[curand]==12.9.1", [12, 13]),
     ],
 )
-def test_what_is_for_another_major_is_left_out(requirement: str, majors: list[int]) -> None:
+def test_what_is_for_another_major_is_left_out(requirement, majors):
     assert [major for major in (12, 13) if is_for(requirement, major)] == majors
 
 
-def test_uvs_reason_is_one_line_without_its_hints() -> None:
+def test_uvs_reason_is_one_line_without_its_hints():
     said = (
         "error: No solution found when resolving dependencies\n  cause: Because a depends on b<2 and\n"
         "         you require b>=2, we can conclude that\n    your requirements are unsatisfiable.\n"
@@ -202,9 +195,7 @@ def test_uvs_reason_is_one_line_without_its_hints() -> None:
 
 
 @pytest.mark.thorough
-def test_a_names_versions_are_those_of_all_indexes_as_pip_sees_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_names_versions_are_those_of_all_indexes_as_pip_sees_them(tmp_path, monkeypatch):
     for index, version in (("main", "1.0"), ("more", "2.0")):
         page = tmp_path / index / "neighbour"
         page.mkdir(parents=True)
@@ -239,7 +230,7 @@ def findings_of(
     return [f for f in audit([path], against=what).findings if f.code == "GF110"]
 
 
-def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -> None:
+def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path):
     (finding,) = findings_of(tmp_path, USERS_BUILD, against.parse("nvhpc@24.9"))
     assert finding == Finding(
         "GF110",
@@ -263,7 +254,7 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("other", ["g++", "intel", "llvm@18"])
-def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> None:
+def test_another_compiler_brings_other_runtimes(tmp_path, other):
     what = against.parse(other)
     path = wheel(tmp_path, USERS_BUILD)
     report = audit([path], against=what)
@@ -275,7 +266,7 @@ def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> N
     )
 
 
-def test_without_the_question_there_is_no_answer(tmp_path: Path) -> None:
+def test_without_the_question_there_is_no_answer(tmp_path):
     report = audit([wheel(tmp_path, USERS_BUILD)])
     assert not [f for f in report.findings if f.code == "GF110"]
     assert not [p for p in report.wheels[0].proofs if p.topic == "against"]
@@ -295,11 +286,11 @@ def test_without_the_question_there_is_no_answer(tmp_path: Path) -> None:
         ("libgomp.so.1", "libgompx.so.1", False),
     ],
 )
-def test_what_the_linker_loads_beside_another(ours: str, theirs: str, second: bool) -> None:
+def test_what_the_linker_loads_beside_another(ours, theirs, second):
     assert against.Against("x", frozenset([theirs])).second_copies(ours) == ((theirs,) if second else ())
 
 
-def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:
+def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path):
     (tmp_path / "cuda" / "lib64").mkdir(parents=True)
     (tmp_path / "cuda" / "lib64" / "libcudart.so.13").touch()
     what = against.parse(f"toolkit:{tmp_path / 'cuda'}")
@@ -310,7 +301,7 @@ def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:
     assert not findings_of(tmp_path, {"demo/a.so": elf(sections={".rodata": b"/cudart.shm"})}, what)
 
 
-def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -> None:
+def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libcudart.so.12").touch()
     extension = elf(needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib")
@@ -324,7 +315,7 @@ def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -
     assert not findings_of(tmp_path, {"demo/a.so": extension}, against.parse(str(tmp_path / "lib")), **keys)
 
 
-def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path):
     home = tmp_path / "hpc_sdk" / "Linux_x86_64" / "24.9" / "compilers"
     for name in ("bin/nvc++", "lib/libnvomp.so", "lib/libnvc.so", "lib/readme.txt"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -337,7 +328,7 @@ def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["g++", "x86_64-linux-gnu-g++-12", "gcc-13", "c++"])
-def test_gccs_own_folder_belongs_to_gcc(tmp_path: Path, name: str) -> None:
+def test_gccs_own_folder_belongs_to_gcc(tmp_path, name):
     for file in (
         f"bin/{name}",
         "bin/ls",
@@ -362,13 +353,13 @@ def test_gccs_own_folder_belongs_to_gcc(tmp_path: Path, name: str) -> None:
         ("/nowhere", "there is no such file or folder"),
     ],
 )
-def test_what_cannot_be_compared_with_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_with_is_an_error(text, problem, tmp_path):
     with pytest.raises(UsageError, match=problem):
         against.parse(text)
     assert run(["audit", str(wheel(tmp_path, USERS_BUILD)), "--against", text]) == 2
 
 
-def test_an_empty_folder_proves_nothing(tmp_path: Path) -> None:
+def test_an_empty_folder_proves_nothing(tmp_path):
     with pytest.raises(UsageError, match="no shared library in it"):
         against.parse(str(tmp_path))
 
@@ -411,7 +402,7 @@ def findings_of_unstable(
         "torch<2.12",
     ],
 )
-def test_a_requirement_of_several_releases_is_a_warning(tmp_path: Path, requirement: str) -> None:
+def test_a_requirement_of_several_releases_is_a_warning(tmp_path, requirement):
     (finding,) = findings_of_unstable(tmp_path, ATEN, [requirement])
     assert finding.severity == "warning"
     assert "the requirement torch" in finding.message
@@ -421,7 +412,7 @@ def test_a_requirement_of_several_releases_is_a_warning(tmp_path: Path, requirem
 @pytest.mark.parametrize(
     "requirement", ["torch==2.11.*", "torch==2.15.0", "torch>=2.11,<2.12", "torch~=2.11.0", "numpy>=2"]
 )
-def test_one_release_is_none(tmp_path: Path, requirement: str) -> None:
+def test_one_release_is_none(tmp_path, requirement):
     assert findings_of_unstable(tmp_path, ATEN, [requirement]) == []
 
 
@@ -436,42 +427,40 @@ def test_one_release_is_none(tmp_path: Path, requirement: str) -> None:
         (['torch>=2.14,<2.15; extra == "all"', 'torch>=2.14; extra == "new"'], "torch>=2.14"),
     ],
 )
-def test_requirements_on_one_project_are_judged_together(
-    tmp_path: Path, requires: list[str], allows: str
-) -> None:
+def test_requirements_on_one_project_are_judged_together(tmp_path, requires, allows):
     found = findings_of_unstable(tmp_path, ATEN, requires)
     assert [f"the requirement {allows} allows" in f.message for f in found] == ([True] if allows else [])
 
 
-def test_a_release_that_only_an_extra_requires_is_not_the_only_one(tmp_path: Path) -> None:
+def test_a_release_that_only_an_extra_requires_is_not_the_only_one(tmp_path):
     (finding,) = findings_of_unstable(tmp_path, ATEN, ['torch==2.14.*; extra == "gpu"'])
     assert "only the extra [gpu] requires the release of the build" in finding.message
 
 
-def test_functions_of_tensorflow_have_no_stable_form(tmp_path: Path) -> None:
+def test_functions_of_tensorflow_have_no_stable_form(tmp_path):
     names = ["_ZNK10tensorflow4data11DatasetBase8FinalizeEPNS_15OpKernelContextE", "_ZN3tsl5mutex6unlockEv"]
     for requirement, count in (("tensorflow>=2.6", 1), ("tensorflow>=2.6,<2.7", 0)):
         assert len(findings_of_unstable(tmp_path, names, [requirement])) == count
 
 
-def test_the_stable_interface_is_none(tmp_path: Path) -> None:
+def test_the_stable_interface_is_none(tmp_path):
     assert findings_of_unstable(tmp_path, STABLE, ["torch>=2.10"]) == []
     assert findings_of_unstable(tmp_path, STABLE, ["torch>=2.10"], spans=("torch",)) == []
 
 
-def test_a_manifest_that_promises_several_releases_makes_it_an_error(tmp_path: Path) -> None:
+def test_a_manifest_that_promises_several_releases_makes_it_an_error(tmp_path):
     for requirement in ("torch==2.11.*", "torch>=2.10"):
         (finding,) = findings_of_unstable(tmp_path, ATEN, [requirement], spans=("torch",))
         assert finding.severity == "error"
         assert 'spans = ["torch"] of the manifest promises several' in finding.message
 
 
-def test_torch_itself_is_not_searched(tmp_path: Path) -> None:
+def test_torch_itself_is_not_searched(tmp_path):
     name = "torch-2.15.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     assert findings_of_unstable(tmp_path, ATEN, ["torch>=2.10"], name=name) == []
 
 
-def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) -> None:
+def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path):
     proved = {}
     for names in (ATEN, STABLE):
         files = {"demo/_C.so": elf(undefined=names, needed=["libtorch_cpu.so"])}
@@ -501,9 +490,7 @@ TORCH = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"
          ("demo/x_2.4.so: torch: c10::detail::torchCheckFail",)),
     ],
 )  # fmt: skip
-def test_the_functions_of_the_torch_at_hand_decide(
-    tmp_path: Path, objects: dict[str, list[str]], defined: list[str], missing: tuple[str, ...]
-) -> None:
+def test_the_functions_of_the_torch_at_hand_decide(tmp_path, objects, defined, missing):
     files = {file: elf(undefined=names, needed=["libtorch_cpu.so"]) for file, names in objects.items()}
     own = wheel(tmp_path, files, requires=["torch>=2.3.0"])
     torch = wheel(
@@ -529,7 +516,7 @@ def test_the_functions_of_the_torch_at_hand_decide(
         ("_ZN", "_ZN"),
     ],
 )
-def test_a_symbol_has_a_readable_name(symbol: str, name: str) -> None:
+def test_a_symbol_has_a_readable_name(symbol, name):
     assert readable(symbol) == name
 
 
@@ -537,9 +524,7 @@ def test_a_symbol_has_a_readable_name(symbol: str, name: str) -> None:
     ("names", "found"),
     [(("x_torch24", "x_torch25"), []), (("x_64", "x_256"), ["warning"]), (("x_torch24", "y"), ["warning"])],
 )
-def test_objects_that_name_a_release_of_torch_are_for_it_alone(
-    tmp_path: Path, names: Sequence[str], found: list[str]
-) -> None:
+def test_objects_that_name_a_release_of_torch_are_for_it_alone(tmp_path, names, found):
     files = {f"demo/{name}.so": elf(undefined=ATEN, needed=["libtorch_cpu.so"]) for name in names}
     report = audit([wheel(tmp_path, files, requires=["torch>=2.3.0"])])
     assert [f.severity for f in report.findings if f.code == "GF216"] == found
@@ -555,8 +540,8 @@ def test_objects_that_name_a_release_of_torch_are_for_it_alone(
     ],
 )
 def test_the_functions_of_tensorflow_for_cpus_decide_as_far_as_they_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, found: list[str], *, unread: bool
-) -> None:
+    tmp_path, monkeypatch, function, found, *, unread
+):
     framework = "libtensorflow_framework.so.2"
     files = {"demo/_C.so": elf(undefined=[function], needed=[framework])}
     own = wheel(tmp_path, files, requires=["tensorflow>=2.13"])

@@ -1,12 +1,10 @@
 """What must not be proved of an import whose libraries are all found: what these define, and static TLS."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,7 +30,7 @@ def withheld(path: Path) -> str:
     return text.removeprefix(start) if text.startswith(start) else ""
 
 
-def test_the_hash_of_a_symbol() -> None:
+def test_the_hash_of_a_symbol():
     assert [gnu_hash(name) for name in ("", "printf", "flapenguin.me")] == [0x1505, 0x156B2BB8, 0x8AE9F18E]
 
 
@@ -61,9 +59,7 @@ def ours(*undefined: str, needed: Sequence[str] = ("libx.so.1",)) -> bytes:
         (ours("_PyUnicode_Ready"), [], ""),
     ],
 )  # fmt: skip
-def test_functions_that_are_defined(
-    tmp_path: Path, module: bytes, defined: Sequence[str], reason: str
-) -> None:
+def test_functions_that_are_defined(tmp_path, module, defined, reason):
     path = wheel(tmp_path, {MODULE: module, LIBRARY: elf(soname="libx.so.1", defined=defined)})
     assert withheld(path) == reason.format(MODULE.rpartition("/")[2])
 
@@ -83,9 +79,7 @@ OF_LATER = "functions of Pythons other than CPython up to 3.13"
         ("PyPyList_Append", "pp311-pypy311_pp73", "", True),
     ],
 )
-def test_functions_that_a_python_of_the_tags_does_not_have(
-    tmp_path: Path, name: str, tag: str, reason: str, unjudged: bool
-) -> None:
+def test_functions_that_a_python_of_the_tags_does_not_have(tmp_path, name, tag, reason, unjudged):
     path = wheel(
         tmp_path,
         {"demo/ext.so": ours(name), LIBRARY: elf(soname="libx.so.1")},
@@ -125,9 +119,7 @@ TWO_NODES = "X_1 { global: old; local: *; }; X_2 { global: new; } X_1;"
     ],
     ids=["no versions", "DT_HASH", "a version", "a function of a version", "a function at another version"],
 )  # fmt: skip
-def test_an_older_release_of_a_grafted_library(
-    tmp_path: Path, scripts: tuple[str, str], flags: Sequence[str], reason: str
-) -> None:
+def test_an_older_release_of_a_grafted_library(tmp_path, scripts, flags, reason):
     newer = compiled(tmp_path, "libx.so.1", NEW, *flags, script=scripts[0]).read_bytes()
     source = f"{INIT}int new(void); int use(void) {{ return new(); }}\n"
     rpath = ["./libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]
@@ -171,9 +163,7 @@ NODES = "X_1 {}; X_2 {}; X_3 { global: y; };"
     (FUNCTION, CALLS, LATER % 3, NODES, LOST_X),
     (FUNCTION, CALLS, LATER % 1, NODES.replace("X_1 {}; X_2 {}; X_3", "X_1"), ""),
 ])  # fmt: skip
-def test_what_a_symbol_is(
-    tmp_path: Path, linked: str, use: str, library: str, script: str, reason: str
-) -> None:
+def test_what_a_symbol_is(tmp_path, linked, use, library, script, reason):
     compiled(tmp_path, "libx.so.1", linked)
     rpath = ["-Wl,--no-as-needed", "./libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]
     module = compiled(tmp_path, "ext.so", f"{INIT}{use}", *rpath).read_bytes()
@@ -189,7 +179,7 @@ def test_what_a_symbol_is(
     ("cp314-cp314", "{} does not define PyInit_ext"), ("cp315-cp315t", ""), ("cp315-abi3.abi3t", ""),
     ("cp314.cp315-none", "{} does not define PyInit_ext"),
 ])  # fmt: skip
-def test_what_newer_pythons_look_for_in_a_module(tmp_path: Path, tag: str, reason: str) -> None:
+def test_what_newer_pythons_look_for_in_a_module(tmp_path, tag, reason):
     module = compiled(tmp_path, "ext.so", INIT.replace("PyInit_", "PyModExport_")).read_bytes()
     path = wheel(tmp_path, {"demo/ext.so": module}, name=f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl")
     assert withheld(path) == reason.format("ext.so")
@@ -204,7 +194,7 @@ def test_what_newer_pythons_look_for_in_a_module(tmp_path: Path, tag: str, reaso
     ('__asm__(".symver y, PyInit_ext@X_1");\n' + INIT.replace("PyInit_ext", "y"), "X_1 { global: y; };",
      "{} does not define PyInit_ext"),
 ])  # fmt: skip
-def test_what_python_looks_for_in_a_module(tmp_path: Path, source: str, script: str, reason: str) -> None:
+def test_what_python_looks_for_in_a_module(tmp_path, source, script, reason):
     module = compiled(tmp_path, "ext.so", source, script=script).read_bytes()
     assert withheld(wheel(tmp_path, {MODULE: module})) == reason.format(MODULE.rpartition("/")[2])
 
@@ -213,7 +203,7 @@ def test_what_python_looks_for_in_a_module(tmp_path: Path, source: str, script: 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("style", ["gnu", "sysv"])
 @pytest.mark.parametrize("change", ["", "buckets", "name"])
-def test_a_hash_table_that_does_not_lead_to_a_function(tmp_path: Path, style: str, change: str) -> None:
+def test_a_hash_table_that_does_not_lead_to_a_function(tmp_path, style, change):
     source = "".join(f"int x_{number}(void) {{ return {number}; }}\n" for number in range(40))
     path = compiled(tmp_path, "libx.so.1", source, f"-Wl,--hash-style={style}")
     use = f"{INIT}int x_7(void);\nint use(void) {{ return x_7(); }}\n"
@@ -239,12 +229,12 @@ def test_a_hash_table_that_does_not_lead_to_a_function(tmp_path: Path, style: st
      "where purelib and platlib differ, as on Fedora, {} does not find demo-1.0.data/purelib/demo.libs/libx.so.1"),
     ("other-1.0.data/platlib/demo.libs/libx.so.1", False, "installers do not agree on the content of libx.so.1"),
 ])  # fmt: skip
-def test_where_installers_put_a_library(tmp_path: Path, place: str, root: bool, reason: str) -> None:
+def test_where_installers_put_a_library(tmp_path, place, root, reason):
     path = wheel(tmp_path, {MODULE: ours(), place: elf(soname="libx.so.1")}, purelib=root)
     assert withheld(path) == reason.format(MODULE.rpartition("/")[2])
 
 
-def test_a_library_that_is_twice_in_the_archive(tmp_path: Path) -> None:
+def test_a_library_that_is_twice_in_the_archive(tmp_path):
     path = wheel(tmp_path, {MODULE: ours(), LIBRARY: elf(soname="libx.so.1")})
     assert withheld(path) == ""
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
@@ -262,7 +252,7 @@ def test_a_library_that_is_twice_in_the_archive(tmp_path: Path) -> None:
         ("demo.libs/libc-1.so.6", elf(soname="libc-1.so.6"), ""),
     ],
 )  # fmt: skip
-def test_files_that_are_not_what_is_loaded(tmp_path: Path, file: str, content: bytes, reason: str) -> None:
+def test_files_that_are_not_what_is_loaded(tmp_path, file, content, reason):
     name = file.rpartition("/")[2]
     module = ours(needed=["libc.so.6"])
     assert withheld(wheel(tmp_path, {MODULE: module, file: content})) == reason.format(name, name)
@@ -287,9 +277,7 @@ def with_symbol(path: Path, name: str, field: int, value: int) -> bytes:
     (4, 0x12, True), (4, 0x22, True), (4, 0x02, False), (4, 0x13, False), (5, 3, True), (5, 2, False), (8, 0, False),
     (8, 1 << 30, False),
 ], ids=["global", "weak", "local", "a section", "protected", "hidden", "no value", "nowhere"])  # fmt: skip
-def test_symbols_that_the_dynamic_linker_passes_over(
-    tmp_path: Path, field: int, value: int, found: bool
-) -> None:
+def test_symbols_that_the_dynamic_linker_passes_over(tmp_path, field, value, found):
     path = compiled(tmp_path, "ext.so", INIT, "-Wl,--build-id=none")
     reason = withheld(wheel(tmp_path, {MODULE: with_symbol(path, "PyInit_ext", field, value)}))
     assert reason == "" if found else reason.endswith(" does not define PyInit_ext")
@@ -298,7 +286,7 @@ def test_symbols_that_the_dynamic_linker_passes_over(
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("kind", [0x12, 0x10, 0x1A], ids=["function", "label", "chooser"])
-def test_a_function_that_is_no_code(tmp_path: Path, kind: int) -> None:
+def test_a_function_that_is_no_code(tmp_path, kind):
     source = "int x(void) { return 1; }\nint y = 1;\n"
     library = compiled(tmp_path, "libx.so.1", source, "-nostdlib", "-Wl,--build-id=none")
     uses = f"{INIT}int x(void);\nint use(void) {{ return x(); }}\n"
@@ -313,7 +301,7 @@ def test_a_function_that_is_no_code(tmp_path: Path, kind: int) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-def test_imports_that_no_linker_writes(tmp_path: Path) -> None:
+def test_imports_that_no_linker_writes(tmp_path):
     uses = f'{INIT}int printf(const char *, ...);\nint use(int n) {{ return printf("%d", n); }}\n'
     module = compiled(tmp_path, "ext.so", uses)
     data = bytearray(module.read_bytes())
@@ -342,7 +330,7 @@ def test_imports_that_no_linker_writes(tmp_path: Path) -> None:
 )
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-def test_the_function_that_python_looks_for(tmp_path: Path, file: str, function: str, reason: str) -> None:
+def test_the_function_that_python_looks_for(tmp_path, file, function, reason):
     module = compiled(tmp_path, "ext.so", INIT.replace("PyInit_ext", function)).read_bytes()
     assert withheld(wheel(tmp_path, {file: module})) == reason
 
@@ -370,9 +358,7 @@ def test_the_function_that_python_looks_for(tmp_path: Path, file: str, function:
         (["ext.abi3t-x86_64-linux-musl.so"], "cp315-abi3t", True),
     ],
 )
-def test_a_module_that_python_does_not_look_for(
-    tmp_path: Path, names: Sequence[str], tag: str, lost: bool
-) -> None:
+def test_a_module_that_python_does_not_look_for(tmp_path, names, tag, lost):
     files = {f"demo/{name}": elf(strings=["PyInit_ext"]) for name in names}
     path = wheel(tmp_path, files, name=f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl")
     assert withheld(path) == f"Python does not look for {names[0]}" * lost
@@ -381,7 +367,7 @@ def test_a_module_that_python_does_not_look_for(
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("script", ["", TWO_NODES])
-def test_names_of_versions_that_an_old_patchelf_wrote_over(tmp_path: Path, script: str) -> None:
+def test_names_of_versions_that_an_old_patchelf_wrote_over(tmp_path, script):
     versioned = compiled(tmp_path, "libx.so.1", NEW, script=TWO_NODES).read_bytes()
     compiled(tmp_path, "libx.so.1", NEW, script=script)
     source = f"{INIT}int new(void); int use(void) {{ return new(); }}\n"
@@ -399,9 +385,7 @@ def test_names_of_versions_that_an_old_patchelf_wrote_over(tmp_path: Path, scrip
     ("demo.libs/glibc-hwcaps/x86-64-v3", True), ("demo.libs/tls/x86_64", True), ("demo.libs/other", False),
     ("other.libs/glibc-hwcaps/x86-64-v3", False), ("first/glibc-hwcaps/x86-64-v2", True),
 ])  # fmt: skip
-def test_a_library_for_some_processors_hides_the_one_that_was_judged(
-    tmp_path: Path, folder: str, hidden: bool
-) -> None:
+def test_a_library_for_some_processors_hides_the_one_that_was_judged(tmp_path, folder, hidden):
     library = elf(soname="libx.so.1")
     reason = withheld(wheel(tmp_path, {MODULE: ours(), LIBRARY: library, f"{folder}/libx.so.1": library}))
     assert reason == f"on some processors glibc loads {folder}/libx.so.1 instead of {LIBRARY}" * hidden
@@ -409,7 +393,7 @@ def test_a_library_for_some_processors_hides_the_one_that_was_judged(
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-def test_a_library_that_exports_nothing_can_be_read(tmp_path: Path) -> None:
+def test_a_library_that_exports_nothing_can_be_read(tmp_path):
     empty = compiled(tmp_path, "libx.so.1", "static int one(void) { return 1; }\nint (*volatile two)(void) = one;\n",
                      "-fvisibility=hidden").read_bytes()  # fmt: skip
     path = wheel(tmp_path, {MODULE: ours(), LIBRARY: empty})
@@ -436,9 +420,7 @@ ABI_NOTE = (
     (INIT + ABI_NOTE % "0,3,2,0", [], {}, ""),
     (INIT + ABI_NOTE % "0,99,0,0", [], {}, "{} demands Linux 99.0.0, and some releases of glibc ignore it elsewhere"),
 ])  # fmt: skip
-def test_what_python_cannot_import(
-    tmp_path: Path, source: str, flags: Sequence[str], change: Mapping[int, int], reason: str
-) -> None:
+def test_what_python_cannot_import(tmp_path, source, flags, change, reason):
     module = bytearray(compiled(tmp_path, "ext.so", source, *flags).read_bytes())
     for place, value in change.items():
         module[place] = value
@@ -447,7 +429,7 @@ def test_what_python_cannot_import(
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-def test_a_bloom_filter_that_hides_a_function(tmp_path: Path) -> None:
+def test_a_bloom_filter_that_hides_a_function(tmp_path):
     path = compiled(tmp_path, "ext.so", INIT)
     module = bytearray(path.read_bytes())
     with opened(path) as file:
@@ -471,7 +453,7 @@ TLS = (
 @pytest.mark.parametrize(
     ("size", "align", "proved"), [(600, 1, True), (64, 64, True), (800, 1, False), (8, 128, False)]
 )
-def test_static_tls_of_two_modules(tmp_path: Path, size: int, align: int, proved: bool) -> None:
+def test_static_tls_of_two_modules(tmp_path, size, align, proved):
     module = compiled(tmp_path, "ext.so", INIT + TLS.format(size, align)).read_bytes()
     other = compiled(tmp_path, "two.so", INIT.replace("ext", "two") + TLS.format(size, align)).read_bytes()
     reason = withheld(wheel(tmp_path, {MODULE: module, MODULE.replace("ext.", "two."): other}))
@@ -484,7 +466,7 @@ def test_static_tls_of_two_modules(tmp_path: Path, size: int, align: int, proved
 @pytest.mark.parametrize(("size", "model", "proved"), [
     (1000, "initial-exec", True), (4000, "initial-exec", False), (4000, "global-dynamic", True),
 ])  # fmt: skip
-def test_static_tls(tmp_path: Path, size: int, model: str, proved: bool) -> None:
+def test_static_tls(tmp_path, size, model, proved):
     variable = f'__thread char many[{size}] __attribute__((tls_model("{model}")));\n'
     source = f"{INIT}{variable}char *use(int n) {{ return many + n; }}\n"
     module = compiled(tmp_path, "ext.so", source).read_bytes()

@@ -1,7 +1,5 @@
 """The command `gpuforge audit` and the build's step: exit codes, streams, options."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -68,11 +66,11 @@ files = ["**/*.so"]
         (OK, ["--jobs", "2"], 0),
     ],
 )
-def test_exit_status(tmp_path: Path, files: dict[str, bytes], options: list[str], status: int) -> None:
+def test_exit_status(tmp_path, files, options, status):
     assert run(["audit", str(wheel(tmp_path, files)), *options]) == status
 
 
-def test_unreadable_input_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_input_goes_to_stderr(tmp_path, capfd):
     bad = tmp_path / "bad.whl"
     bad.write_text("x")
     assert run(["audit", str(bad), str(wheel(tmp_path, OK)), str(tmp_path / "none.whl")]) == 2
@@ -87,7 +85,7 @@ def test_unreadable_input_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFi
     )
 
 
-def test_json_goes_to_stdout_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_goes_to_stdout_alone(tmp_path, capfd):
     assert run(["audit", "--format", "json", str(wheel(tmp_path, FAILS))]) == 1
     out, err = capfd.readouterr()
     report = json.loads(out)
@@ -96,9 +94,7 @@ def test_json_goes_to_stdout_alone(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert report["wheels"][0]["verdict"] == "error"
 
 
-def test_what_only_the_compared_wheel_has_is_there_in_each_form(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_only_the_compared_wheel_has_is_there_in_each_form(tmp_path, capfd):
     (tmp_path / "old").mkdir()
     name = "demo-0.9-cp3{}-cp3{}-manylinux_2_17_x86_64.whl"
     for minor, library in ((11, "libold.so.1"), (12, "libno.so.1")):
@@ -127,9 +123,7 @@ def test_what_only_the_compared_wheel_has_is_there_in_each_form(
     assert "none.whl: No such file or directory" in capfd.readouterr().err
 
 
-def test_sarif_junit_and_markdown_go_to_stdout_alone(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_sarif_junit_and_markdown_go_to_stdout_alone(tmp_path, capfd):
     path = str(wheel(tmp_path, FAILS))
     for form, begin in (("sarif", "{"), ("junit", "<?xml "), ("markdown", "## ")):
         assert run(["audit", "--format", form, path]) == 1
@@ -138,7 +132,7 @@ def test_sarif_junit_and_markdown_go_to_stdout_alone(
         assert "GF301" in out
 
 
-def test_a_baseline_is_written_kept_and_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_is_written_kept_and_told_of(tmp_path, capfd):
     base = tmp_path / "baseline.json"
     path = str(wheel(tmp_path, FAILS))
     assert run(["audit", path, "--write-baseline", str(base)]) == 0
@@ -160,7 +154,7 @@ def test_a_baseline_is_written_kept_and_told_of(tmp_path: Path, capfd: pytest.Ca
     )
 
 
-def test_a_baseline_is_not_written_of_half_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_is_not_written_of_half_of_it(tmp_path, capfd):
     base = tmp_path / "baseline.json"
     argv = ["audit", str(wheel(tmp_path, FAILS)), str(tmp_path / "none.whl"), "--write-baseline", str(base)]
     assert run(argv) == 2
@@ -168,7 +162,7 @@ def test_a_baseline_is_not_written_of_half_of_it(tmp_path: Path, capfd: pytest.C
     assert not base.exists()
 
 
-def test_an_ignore_that_accepts_nothing_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_ignore_that_accepts_nothing_is_told_of(tmp_path, capfd):
     argv = ["audit", "--format", "json", str(wheel(tmp_path, OK)), "--ignore", "GF301:x/*=needed once"]
     assert run(argv) == 0
     out, err = capfd.readouterr()
@@ -177,9 +171,7 @@ def test_an_ignore_that_accepts_nothing_is_told_of(tmp_path: Path, capfd: pytest
     assert err == f"note: {told}\n"
 
 
-def test_the_manifest_brings_promises_and_accepted_findings(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_manifest_brings_promises_and_accepted_findings(tmp_path, capfd):
     manifest = tmp_path / "gpuforge.toml"
     manifest.write_text(
         MANIFEST + '[audit]\nignore = [{ rule = "GF301", file = "demo/*", reason = "known" }]\n'
@@ -197,9 +189,7 @@ def test_the_manifest_brings_promises_and_accepted_findings(
 @pytest.mark.parametrize(
     "name", ["demo-1.0+cu126", "demo-1.0+cu12", "demo-1.0+git1.cu128", "demo_cu126-1.0", "demo_cu12-1.0"]
 )
-def test_the_wheels_name_tells_the_table_that_it_is_judged_by(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_the_wheels_name_tells_the_table_that_it_is_judged_by(tmp_path, capfd, name):
     manifest = tmp_path / "gpuforge.toml"
     tables = '[cuda.12]\ntoolkit = "12.6"\narchs = ["80"]\n[cuda.13]\ntoolkit = "13.0"\narchs = ["90"]\n'
     gpu = '[[objects]]\nname = "core"\nrole = "gpu"\nfiles = ["demo/ext.so"]\n'
@@ -213,7 +203,7 @@ def test_the_wheels_name_tells_the_table_that_it_is_judged_by(
     assert "sm_80" in json.dumps(found)
 
 
-def test_a_toolkit_that_the_manifest_lacks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_toolkit_that_the_manifest_lacks(tmp_path, capfd):
     manifest = tmp_path / "gpuforge.toml"
     manifest.write_text(MANIFEST)
     assert run(["audit", "--manifest", str(manifest), "--cuda", "12", str(wheel(tmp_path, OK))]) == 2
@@ -238,7 +228,7 @@ def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_step_reads_the_architectures_that_were_planned(tmp_path: Path) -> None:
+def test_the_step_reads_the_architectures_that_were_planned(tmp_path):
     kernels = Expectation(cubins=(Arch(9, 0, "a"),), ptx=(Arch(12, 0),))
     images = (
         KernelImage("ptx", Arch(5, 0)),
@@ -258,7 +248,7 @@ def test_the_step_reads_the_architectures_that_were_planned(tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-def test_the_step_reports_and_passes(tmp_path: Path) -> None:
+def test_the_step_reports_and_passes(tmp_path):
     path = wheel(tmp_path, OK)
     for given in (path, path.parent):
         done = step(tmp_path, given)
@@ -268,7 +258,7 @@ def test_the_step_reports_and_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_step_fails_on_an_error_and_still_reports(tmp_path: Path) -> None:
+def test_the_step_fails_on_an_error_and_still_reports(tmp_path):
     done = step(tmp_path, wheel(tmp_path, FAILS))
     assert done.returncode == 1
     assert done.stderr == (

@@ -1,7 +1,5 @@
 """`gpuforge audit --env`: what wheels and the packages of an environment bring into one process."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -54,7 +52,7 @@ def two_majors(folder: Path) -> Path:
     return environment(folder / "env", *runtimes, *packages)
 
 
-def test_conflicts_name_the_packages_and_the_process_is_listed(tmp_path: Path) -> None:
+def test_conflicts_name_the_packages_and_the_process_is_listed(tmp_path):
     report = audit([], beside=Beside(two_majors(tmp_path / "e")))
     assert not report.problems
     assert {f.code for f in report.findings if f.severity != "info"} == {
@@ -69,7 +67,7 @@ def test_conflicts_name_the_packages_and_the_process_is_listed(tmp_path: Path) -
     assert as_data["together"]["driver"].startswith("580.")
 
 
-def test_one_cuda_runtime_is_one(tmp_path: Path) -> None:
+def test_one_cuda_runtime_is_one(tmp_path):
     """The nearest environment without a conflict: both packages link with the same runtime."""
     runtime, soname = "nvidia_cuda_runtime-13.0.96", "libcudart.so.13"
     users = {
@@ -93,7 +91,7 @@ def test_one_cuda_runtime_is_one(tmp_path: Path) -> None:
     )
 
 
-def test_a_wheel_replaces_its_installed_release(tmp_path: Path) -> None:
+def test_a_wheel_replaces_its_installed_release(tmp_path):
     folder = two_majors(tmp_path / "e")
     fixed = {"old/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13, strings=["PyInit_ext"])}
     (tmp_path / "new").mkdir()
@@ -105,7 +103,7 @@ def test_a_wheel_replaces_its_installed_release(tmp_path: Path) -> None:
     assert "GF104" not in {f.code for f in report.findings}
 
 
-def test_a_wheel_that_the_environment_does_not_allow(tmp_path: Path) -> None:
+def test_a_wheel_that_the_environment_does_not_allow(tmp_path):
     held = one(tmp_path, "held-1.0", {}, "other<2")
     folder = environment(tmp_path / "env", held, one(tmp_path, "other-1.0", {}))
     for version, codes in (("1.5", set()), ("2.0", {"GF710"})):
@@ -122,9 +120,7 @@ def test_a_wheel_that_the_environment_does_not_allow(tmp_path: Path) -> None:
         ("13", True, False, []),  # what cannot be seen may not fit
     ],
 )
-def test_what_fits_is_proved(
-    release: str, editable: bool, accepted: bool, proved: list[str], tmp_path: Path
-) -> None:
+def test_what_fits_is_proved(release, editable, accepted, proved, tmp_path):
     def using(project: str, soname: str, path: str, requires: str) -> Path:
         ext = elf(needed=[soname], runpath=path, strings=["PyInit_ext"])
         return one(tmp_path, f"{project}-1.0", {f"{project}/ext.so": ext}, requires)
@@ -141,14 +137,14 @@ def test_what_fits_is_proved(
     assert [p.text for p in report.wheels[0].proofs if p.topic == "beside"] == proved
 
 
-def test_nothing_of_an_environment_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_an_environment_runs(tmp_path, capfd):
     folder = two_majors(tmp_path / "e")
     assert run(["audit", "--env", str(folder)]) == 0
     assert "GF104" in capfd.readouterr().out
     assert not (folder / "ran").exists()
 
 
-def test_binaries_that_no_record_lists_are_in_the_process(tmp_path: Path) -> None:
+def test_binaries_that_no_record_lists_are_in_the_process(tmp_path):
     folder = environment(tmp_path / "env", one(tmp_path, "a-1.0", {"a/ext.so": elf(strings=["PyInit_ext"])}))
     site = folder / "lib" / "python3.11" / "site-packages"
     (site / "lost").mkdir()
@@ -161,7 +157,7 @@ def test_binaries_that_no_record_lists_are_in_the_process(tmp_path: Path) -> Non
     assert (found.origin, found.name) == ("machine", "libomp.so")
 
 
-def test_packages_that_lie_elsewhere_are_a_problem(tmp_path: Path) -> None:
+def test_packages_that_lie_elsewhere_are_a_problem(tmp_path):
     folder = environment(tmp_path / "env", one(tmp_path, "a-1.0", {}), one(tmp_path, "b-1.0", {}))
     site = folder / "lib" / "python3.11" / "site-packages"
     (site / "__editable__.a-1.0.pth").write_text("/home/me/a\n")
@@ -172,9 +168,7 @@ def test_packages_that_lie_elsewhere_are_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["empty", "file", "nothing", "wheels"])
-def test_what_is_no_environment_is_one_message(
-    kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_environment_is_one_message(kind, tmp_path, capfd):
     path = tmp_path / "env"
     match kind:
         case "empty":
@@ -190,13 +184,13 @@ def test_what_is_no_environment_is_one_message(
     assert "Traceback" not in error
 
 
-def test_an_audit_of_nothing_says_what_can_be_given(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_audit_of_nothing_says_what_can_be_given(capfd):
     assert run(["audit"]) == 2
     assert "give wheels, --env or --with" in capfd.readouterr().err
 
 
 @pytest.mark.thorough
-def test_a_hostile_environment_is_judged_within_bounds(tmp_path: Path) -> None:
+def test_a_hostile_environment_is_judged_within_bounds(tmp_path):
     folder = environment(tmp_path / "env", one(tmp_path, "a-1.0", {"a/ext.so": elf()}))
     site = folder / "lib" / "python3.11" / "site-packages"
     for name, target in (("zero.so", "/dev/zero"), ("loop.so", "loop.so"), ("up", "..")):
@@ -228,14 +222,8 @@ def test_a_hostile_environment_is_judged_within_bounds(tmp_path: Path) -> None:
     ],
 )
 def test_libraries_in_ld_library_path_win_over_a_runpath(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    library: str,
-    paths: dict[str, str],
-    *,
-    reported: bool,
-) -> None:
+    tmp_path, monkeypatch, capsys, library, paths, *, reported
+):
     own = wheel(
         tmp_path,
         {"demo/ext.so": elf(needed=["libcudart.so.12"], **paths)},  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Each command that a finding prints is run on a wheel with the fault: the audit of the result is clean."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -369,7 +367,7 @@ def followed(path: Path, finding: Finding, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
-def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) -> None:
+def test_the_commands_of_a_finding_mend_the_wheel(fault, tmp_path):
     files = {name: place.read_bytes() for name, place in fault.files(tmp_path / "built").items()}
     before = wheel(
         tmp_path, files, name=fault.name, requires=fault.requires, tags=fault.tags, purelib=fault.purelib
@@ -381,13 +379,13 @@ def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) 
     assert {f.code for f in after.findings} == fault.leaves
 
 
-def test_every_finding_that_prints_commands_is_followed() -> None:
+def test_every_finding_that_prints_commands_is_followed():
     folder = Path(__file__).parents[1] / "golden" / "findings"
     printed = {file.stem for file in folder.iterdir() if re.search(r"(?m)^fix: .*\n  ", file.read_text())}
     assert printed == {fault.code for fault in FAULTS.values()}
 
 
-def test_record_is_written_again_by_unzip_and_wheel_pack(tmp_path: Path) -> None:
+def test_record_is_written_again_by_unzip_and_wheel_pack(tmp_path):
     """GF703, where `wheel unpack` refuses the wheel."""
     before = wheel(tmp_path, {"demo/__init__.py": b""}, name="demo-1.0-py3-none-any.whl")
     with zipfile.ZipFile(before, "a") as archive:
@@ -412,9 +410,7 @@ PACKED_AGAIN = {
         if sample.kind in PACKED_AGAIN - {"overlap", "folder with data"}  # in these, RECORD lacks the file
     ],
 )
-def test_an_archive_that_is_unpacked_and_packed_again_is_accepted(
-    sample: refused_samples.Sample, tmp_path: Path
-) -> None:
+def test_an_archive_that_is_unpacked_and_packed_again_is_accepted(sample, tmp_path):
     before = wheel_file(tmp_path, sample.data, sample.name)
     (found,) = (f for f in audit([before]).findings if f.code == "GF712")
     after = audit([followed(before, found, tmp_path / "work")])
@@ -466,9 +462,7 @@ def of_machine(data: bytes, machine: int) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 30 else "",
 )
-def test_the_flag_that_a_finding_names_mends_the_build(
-    code: str, compiler: str, source: str, fault: Sequence[str], flag: str, tmp_path: Path
-) -> None:
+def test_the_flag_that_a_finding_names_mends_the_build(code, compiler, source, fault, flag, tmp_path):
     """Build with the flags of a fault, and again with the one that is advised behind them, or instead of them."""
     if LLD in fault and not shutil.which("ld.lld"):
         pytest.skip("needs lld")
@@ -509,7 +503,7 @@ def test_the_flag_that_a_finding_names_mends_the_build(
 @pytest.mark.parametrize(
     ("flag", "advice"), [("-Wl,-z,nodlopen", "without -z nodlopen"), ("-Wl,-pie", "without -pie")]
 )
-def test_a_library_that_no_import_can_load_is_linked_again(flag: str, advice: str, tmp_path: Path) -> None:
+def test_a_library_that_no_import_can_load_is_linked_again(flag, advice, tmp_path):
     """GF202: what the finding reports is what the dynamic linker does."""
     (tmp_path / "demo").mkdir()
     dep = library(tmp_path / "demo" / "libdep.so.1")
@@ -552,9 +546,7 @@ PyObject *f(PyObject *x) { return PyObject_Repr(x); }
     ],
     ids=["a name for one version", "no stable ABI", "a later stable ABI"],
 )
-def test_a_module_is_built_for_the_version_of_the_tag_or_tagged_for_its_own(
-    name: str, flags: list[str], tmp_path: Path
-) -> None:
+def test_a_module_is_built_for_the_version_of_the_tag_or_tagged_for_its_own(name, flags, tmp_path):
     """GF504: both ways that the finding names."""
 
     def built(name: str, *flags: str) -> Path:
@@ -600,13 +592,8 @@ def repair(built: Path, folder: Path, command: str, libraries: Path) -> Path:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_library_is_left_out_by_the_command_of_its_finding(
-    code: str,
-    needed: list[str],
-    requires: list[str],
-    others: dict[str, bytes],
-    leaves: set[str],
-    tmp_path: Path,
-) -> None:
+    code, needed, requires, others, leaves, tmp_path
+):
     """Repair a wheel, and again with the options that the finding about the first result names."""
     libraries = [library(tmp_path / "lib" / name) for name in needed]
     calls = " + ".join(f"{path.name.partition('.')[0]}()" for path in libraries)
@@ -640,9 +627,7 @@ CALLS = f"int liba(void);\n{MODULE}int f(void) {{ return liba(); }}\n"
         ("libmvec-2-12345678.28.so", "libmvec.so.1", f"double _ZGVbN2v_sin(double);\n{MODULE}"),
     ],
 )
-def test_what_the_system_has_is_left_to_it_by_auditwheel(
-    name: str, plain: str, source: str, tmp_path: Path
-) -> None:
+def test_what_the_system_has_is_left_to_it_by_auditwheel(name, plain, source, tmp_path):
     """GF107: a library that was grafted by hand, and the repair of the same build by the command of the finding."""
     compiler = "g++" if source is CXX else "gcc"
     path = subprocess.check_output([compiler, f"-print-file-name={plain}"], text=True).strip()
@@ -667,7 +652,7 @@ def test_what_the_system_has_is_left_to_it_by_auditwheel(
     assert {f.code for f in after.findings} == set()
 
 
-def test_a_library_of_the_wheel_is_not_grafted_once_all_have_a_path_to_it(tmp_path: Path) -> None:
+def test_a_library_of_the_wheel_is_not_grafted_once_all_have_a_path_to_it(tmp_path):
     """GF108: auditwheel finds the copy of the build tree for an object without a RUNPATH."""
     own = library(tmp_path / "lib" / "liba.so")
     objects = {
@@ -691,7 +676,7 @@ def test_a_library_of_the_wheel_is_not_grafted_once_all_have_a_path_to_it(tmp_pa
     assert repaired("left out", "--exclude", "liba.so") == {}
 
 
-def test_code_of_users_brings_no_second_copy_to_what_gxx_has_compiled(tmp_path: Path) -> None:
+def test_code_of_users_brings_no_second_copy_to_what_gxx_has_compiled(tmp_path):
     """GF110: a library that users link against, with a runtime of the compiler and without it."""
     runtime = library(tmp_path / "lib" / "libnvomp.so")
     brought = against.parse(str(runtime.parent))
@@ -718,7 +703,7 @@ def test_code_of_users_brings_no_second_copy_to_what_gxx_has_compiled(tmp_path: 
     ["int cuInit(unsigned);", "__attribute__((weak)) int cuInit(unsigned);"],
     ids=["a function", "an optional function"],
 )
-def test_a_driver_that_is_used_is_not_left_out(source: str, tmp_path: Path) -> None:
+def test_a_driver_that_is_used_is_not_left_out(source, tmp_path):
     driver = library(tmp_path / "libcuda.so.1", source="int cuInit(unsigned x) { return x; }")
     code = f"{source}\n{MODULE}int f(void) {{ return cuInit ? cuInit(0) : 1; }}\n"
     files = {"demo/ext.abi3.so": library(tmp_path / "ext.so", needed=[driver], source=code).read_bytes()}

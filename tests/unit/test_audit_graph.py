@@ -1,7 +1,5 @@
 """The link graph: who provides what, and by which way it is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -27,7 +25,7 @@ def edges(*paths: Path) -> dict[tuple[str, str], tuple[str, str, str]]:
     }
 
 
-def test_runpath_leads_from_the_objects_own_folder(tmp_path: Path) -> None:
+def test_runpath_leads_from_the_objects_own_folder(tmp_path):
     files = {
         "demo/sub/ext.so": elf(needed=["libx-0a1b2c3d.so"], runpath="$ORIGIN/../../demo.libs"),
         "demo.libs/libx-0a1b2c3d.so": elf(soname="libx-0a1b2c3d.so"),
@@ -42,7 +40,7 @@ def test_runpath_leads_from_the_objects_own_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "route"), [("rpath", "RPATH $ORIGIN/libs of ext.so"), ("runpath", "")])
-def test_an_ancestors_rpath_helps_and_its_runpath_does_not(tmp_path: Path, kind: str, route: str) -> None:
+def test_an_ancestors_rpath_helps_and_its_runpath_does_not(tmp_path, kind, route):
     files = {
         "demo/ext.so": elf(needed=["liba.so"], **{kind: "$ORIGIN/libs"}),
         "demo/libs/liba.so": elf(needed=["libb.so"], soname="liba.so"),
@@ -52,7 +50,7 @@ def test_an_ancestors_rpath_helps_and_its_runpath_does_not(tmp_path: Path, kind:
     assert found["liba.so", "libb.so"] == ("wheel", "demo/libs/libb.so", route)
 
 
-def test_an_rpath_beside_a_runpath_counts_for_nothing(tmp_path: Path) -> None:
+def test_an_rpath_beside_a_runpath_counts_for_nothing(tmp_path):
     files = {
         "demo/ext.so": elf(needed=["liba.so"], rpath="$ORIGIN/libs", runpath="$ORIGIN/none"),
         "demo/libs/liba.so": elf(soname="liba.so"),
@@ -60,7 +58,7 @@ def test_an_rpath_beside_a_runpath_counts_for_nothing(tmp_path: Path) -> None:
     assert edges(wheel(tmp_path, files))["ext.so", "liba.so"] == ("wheel", "demo/libs/liba.so", "")
 
 
-def test_what_is_loaded_already_is_not_looked_for(tmp_path: Path) -> None:
+def test_what_is_loaded_already_is_not_looked_for(tmp_path):
     files = {
         "demo/ext.so": elf(needed=["libb.so", "liba.so"], runpath="$ORIGIN/libs"),
         "demo/libs/liba.so": elf(needed=["libb.so"], soname="liba.so"),
@@ -69,7 +67,7 @@ def test_what_is_loaded_already_is_not_looked_for(tmp_path: Path) -> None:
     assert edges(wheel(tmp_path, files))["liba.so", "libb.so"][2] == "loaded before it by ext.so"
 
 
-def test_pip_packages_are_found_declared_and_named(tmp_path: Path) -> None:
+def test_pip_packages_are_found_declared_and_named(tmp_path):
     files = {
         "demo/ext.so": elf(needed=["libcudart.so.13", "libcufft.so.12"], runpath="$ORIGIN/../nvidia/cu13/lib")
     }
@@ -93,9 +91,7 @@ def test_pip_packages_are_found_declared_and_named(tmp_path: Path) -> None:
         ("'fft' == sys_platform", None),
     ],
 )
-def test_a_requirement_belongs_to_the_extra_of_its_marker(
-    tmp_path: Path, marker: str, extra: str | None
-) -> None:
+def test_a_requirement_belongs_to_the_extra_of_its_marker(tmp_path, marker, extra):
     path = wheel(tmp_path, {"demo/ext.so": elf()}, requires=[f"a; {marker}"])
     declared = link.build([read(path)]).declared[path.name]
     assert [known.extra for known in declared.values()] == ([] if extra is None else [extra])
@@ -115,7 +111,7 @@ def test_a_requirement_belongs_to_the_extra_of_its_marker(
         ("jax[cuda13]>=0.8", {"nvidia-cufft"}),
     ],
 )
-def test_requirements_that_carry_cuda_are_resolved(tmp_path: Path, line: str, packages: set[str]) -> None:
+def test_requirements_that_carry_cuda_are_resolved(tmp_path, line, packages):
     path = wheel(tmp_path, {"demo/ext.so": elf()}, requires=[line])
     declared = link.build([read(path)]).declared[path.name]
     assert packages <= declared.keys()
@@ -123,7 +119,7 @@ def test_requirements_that_carry_cuda_are_resolved(tmp_path: Path, line: str, pa
     assert not other & declared.keys() or "runtime" not in "".join(packages)
 
 
-def test_requirements_for_other_platforms_count_for_nothing(tmp_path: Path) -> None:
+def test_requirements_for_other_platforms_count_for_nothing(tmp_path):
     path = wheel(
         tmp_path,
         {"demo/ext.so": elf()},
@@ -137,7 +133,7 @@ def test_requirements_for_other_platforms_count_for_nothing(tmp_path: Path) -> N
     assert link.build([read(path)]).declared[path.name].keys() == {"b", "d"}
 
 
-def test_importing_torch_loads_its_libraries(tmp_path: Path) -> None:
+def test_importing_torch_loads_its_libraries(tmp_path):
     path = wheel(
         tmp_path, {"demo/ext.so": elf(needed=["libc10.so", "libcudart.so.13"])}, requires=["torch>=2.12"]
     )
@@ -147,7 +143,7 @@ def test_importing_torch_loads_its_libraries(tmp_path: Path) -> None:
     }
 
 
-def test_the_undeclared_package_named_is_of_the_objects_own_major_else_of_the_wheels(tmp_path: Path) -> None:
+def test_the_undeclared_package_named_is_of_the_objects_own_major_else_of_the_wheels(tmp_path):
     files = {
         "demo/old.so": elf(needed=["libcudart.so.11.0", "libnccl.so.2"]),
         "demo/new.so": elf(needed=["libcudart.so.12", "libcublas.so.12", "libcusparse.so.12"]),
@@ -159,7 +155,7 @@ def test_the_undeclared_package_named_is_of_the_objects_own_major_else_of_the_wh
     assert found["any.so", "libnccl.so.2"] == ("package", "nvidia-nccl-cu12", "")
 
 
-def test_a_wheel_beside_it_provides(tmp_path: Path) -> None:
+def test_a_wheel_beside_it_provides(tmp_path):
     one = wheel(tmp_path, {"demo/ext.so": elf(needed=["libbase.so"], runpath="$ORIGIN/../base/lib")})
     two = wheel(
         tmp_path, {"base/lib/libbase.so": elf(soname="libbase.so")}, name=CUDA12.replace("demo", "base")
@@ -169,7 +165,7 @@ def test_a_wheel_beside_it_provides(tmp_path: Path) -> None:
     }
 
 
-def test_a_required_package_of_the_librarys_name_provides_it(tmp_path: Path) -> None:
+def test_a_required_package_of_the_librarys_name_provides_it(tmp_path):
     files = {"demo/ext.so": elf(needed=["libcudf.so", "librapids_logger.so", "libother.so"])}
     found = edges(wheel(tmp_path, files, requires=["libcudf-cu12==26.*", "rapids-logger"]))
     assert [found["ext.so", name][1:] for name in ("libcudf.so", "librapids_logger.so", "libother.so")] == [
@@ -179,13 +175,13 @@ def test_a_required_package_of_the_librarys_name_provides_it(tmp_path: Path) -> 
     ]
 
 
-def test_the_driver_is_the_machines(tmp_path: Path) -> None:
+def test_the_driver_is_the_machines(tmp_path):
     assert edges(wheel(tmp_path, {"demo/e.so": elf(needed=["libcuda.so.1"])})) == {
         ("e.so", "libcuda.so.1"): ("driver", "", "the driver")
     }
 
 
-def test_a_grafted_library_with_its_old_soname_is_not_found_by_that_name(tmp_path: Path) -> None:
+def test_a_grafted_library_with_its_old_soname_is_not_found_by_that_name(tmp_path):
     files = {
         "demo/ext.so": elf(needed=["libz9.so.1"], runpath="$ORIGIN"),
         "demo/libz9.0a1b2c3d.so.1": elf(soname="libz9.so.1"),
@@ -193,7 +189,7 @@ def test_a_grafted_library_with_its_old_soname_is_not_found_by_that_name(tmp_pat
     assert edges(wheel(tmp_path, files))["ext.so", "libz9.so.1"][2] == ""
 
 
-def test_python_preloads_count_for_libraries_and_not_for_programs(tmp_path: Path) -> None:
+def test_python_preloads_count_for_libraries_and_not_for_programs(tmp_path):
     program = elf(needed=["libcublas.so.12"], interpreter="/lib64/ld-linux-x86-64.so.2")
     files = {
         "demo/ext.so": elf(needed=["libcublas.so.12"]),
@@ -217,11 +213,11 @@ def test_python_preloads_count_for_libraries_and_not_for_programs(tmp_path: Path
         ("neuron/.data/lib/a.so", "/env/lib/python/site-packages/neuron/.data/lib/a.so"),
     ],
 )
-def test_members_come_to_lie_where_pip_puts_them(member: str, path: str) -> None:
+def test_members_come_to_lie_where_pip_puts_them(member, path):
     assert layout.install_path(member) == path
 
 
-def test_a_circle_of_libraries_is_one_load_set(tmp_path: Path) -> None:
+def test_a_circle_of_libraries_is_one_load_set(tmp_path):
     names = [f"lib{number}.so" for number in range(40)]
     files = {f"demo/{name}": elf(soname=name, needed=names, rpath="$ORIGIN") for name in names}
     (held,) = link.build([read(wheel(tmp_path, files))]).load_sets

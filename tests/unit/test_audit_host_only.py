@@ -1,12 +1,9 @@
 """`host-only` is a proof: what GPU compilers leave is found wherever it lies, and what cannot be read is not proved."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import get_args
 
 import golden
@@ -99,7 +96,7 @@ FAT = relocatable({".gnu.lto_.lto.5ea1": b"\x0b\0\0\0\0\0"})
         (b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0", ["GF604 it is a binary of Windows, which is not read"]),
     ],
 )  # fmt: skip
-def test_an_object_with_something_of_a_gpu_compiler(tmp_path: Path, data: bytes, lines: list[str]) -> None:
+def test_an_object_with_something_of_a_gpu_compiler(tmp_path, data, lines):
     assert refused(tmp_path, data) == lines
 
 
@@ -120,7 +117,7 @@ def test_an_object_with_something_of_a_gpu_compiler(tmp_path: Path, data: bytes,
         relocatable({".rodata": b".version %d.%d\n.target sm_%d\0.target sm_80\0__CLANG_OFFLOAD_BUNDLE__\0"}),
     ],
 )
-def test_host_code_is_proved(tmp_path: Path, data: bytes) -> None:
+def test_host_code_is_proved(tmp_path, data):
     assert judged(tmp_path, {"demo/x.o": data}) == (
         [],
         [
@@ -132,7 +129,7 @@ def test_host_code_is_proved(tmp_path: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["demo/x.txt", "demo/x.py", "demo/x", "demo/x.so", "demo/x.json"])
-def test_the_name_of_a_file_hides_nothing(tmp_path: Path, name: str) -> None:
+def test_the_name_of_a_file_hides_nothing(tmp_path, name):
     assert refused(tmp_path, NVC, name) == [
         'GF601 made by the NVIDIA HPC compilers (debug info "NVC++ 22.1-0")'
     ]
@@ -141,7 +138,7 @@ def test_the_name_of_a_file_hides_nothing(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("style", ["gnu", "bsd"])
-def test_every_member_of_an_archive_is_read(tmp_path: Path, style: str) -> None:
+def test_every_member_of_an_archive_is_read(tmp_path, style):
     good = {f"a_rather_long_name_{n}.o": HOST for n in range(9)}
     found, proved = judged(tmp_path, {"demo/lib.a": archive(good, style=style), "demo/x.o": HOST})
     assert found == []
@@ -160,7 +157,7 @@ def test_every_member_of_an_archive_is_read(tmp_path: Path, style: str) -> None:
     ]
 
 
-def test_members_of_a_thin_archive_are_read_where_they_lie(tmp_path: Path) -> None:
+def test_members_of_a_thin_archive_are_read_where_they_lie(tmp_path):
     thin = archive({"x.o": b"", "../other/y.o": b""}, style="thin")
     files = {"demo/lib.a": thin, "demo/x.o": HOST, "other/y.o": NVC}
     found, _ = judged(tmp_path, files)
@@ -196,13 +193,13 @@ def test_members_of_a_thin_archive_are_read_where_they_lie(tmp_path: Path) -> No
         ),
     ],
 )
-def test_an_archive_that_proves_nothing(tmp_path: Path, data: bytes, line: str) -> None:
+def test_an_archive_that_proves_nothing(tmp_path, data, line):
     (said,) = refused(tmp_path, data, "demo/lib.a")
     assert said.startswith(line)
 
 
 @pytest.mark.parametrize("style", ["gnu", "bsd", "thin"])
-def test_an_archive_may_be_given_by_itself(tmp_path: Path, style: str) -> None:
+def test_an_archive_may_be_given_by_itself(tmp_path, style):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST.replace("demo/*", "*.a"))
     (tmp_path / "lib.a").write_bytes(archive({"x.o": NVC}, style=style))
     report = audit([tmp_path / "lib.a"], expectation=expectation(load(tmp_path)))
@@ -211,11 +208,11 @@ def test_an_archive_may_be_given_by_itself(tmp_path: Path, style: str) -> None:
     assert report.problems == ()
 
 
-def test_each_reason_that_proves_nothing_has_a_sentence() -> None:
+def test_each_reason_that_proves_nothing_has_a_sentence():
     assert set(roles.REASONS) == set(get_args(GapKind))
 
 
-def test_archives_in_archives_have_an_end(tmp_path: Path) -> None:
+def test_archives_in_archives_have_an_end(tmp_path):
     data = archive({"x.o": HOST})
     for _ in range(8):
         data = archive({"a": data})
@@ -224,7 +221,7 @@ def test_archives_in_archives_have_an_end(tmp_path: Path) -> None:
     ]
 
 
-def test_python_files_prove_nothing(tmp_path: Path) -> None:
+def test_python_files_prove_nothing(tmp_path):
     found, proved = judged(tmp_path, {"demo/a.py": b"1", "demo/b.py": b"2", "other/x.o": HOST})
     assert (found, proved) == (
         [("GF602", ("'demo/*' of the object 'core': only demo/a.py, demo/b.py, with no object in them",))],
@@ -232,7 +229,7 @@ def test_python_files_prove_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_a_library_without_section_headers_is_read(tmp_path: Path) -> None:
+def test_a_library_without_section_headers_is_read(tmp_path):
     data = bytearray(elf(needed=["libc.so.6", CUDART], strings=["GOACC_parallel_keyed"]))
     data[40:48] = bytes(8)
     data[58:64] = bytes(6)
@@ -242,14 +239,12 @@ def test_a_library_without_section_headers_is_read(tmp_path: Path) -> None:
     ]
 
 
-def test_an_accepted_file_is_not_listed_as_proved(tmp_path: Path) -> None:
+def test_an_accepted_file_is_not_listed_as_proved(tmp_path):
     accepted = '[audit]\nignore = [{ rule = "GF604", file = "demo/*", reason = "nasm" }]\n'
     assert judged(tmp_path, {"demo/x.o": relocatable(comment=b"")}, accepted) == ([], [])
 
 
-def test_without_host_only_objects_nothing_more_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_host_only_objects_nothing_more_is_read(tmp_path, monkeypatch):
     def never(*_: object) -> None:
         raise AssertionError
 
@@ -259,13 +254,13 @@ def test_without_host_only_objects_nothing_more_is_read(
     audit([wheel(tmp_path, {"demo/x.o": NVC})], expectation=expecting("80"))
 
 
-def test_a_missing_wheel_is_no_crash(tmp_path: Path) -> None:
+def test_a_missing_wheel_is_no_crash(tmp_path):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
     report = audit([tmp_path / "none.whl"], expectation=expectation(load(tmp_path)))
     assert len(report.problems) == 1
 
 
-def test_the_report_as_a_user_reads_it(tmp_path: Path) -> None:
+def test_the_report_as_a_user_reads_it(tmp_path):
     members = {f"member_{n}.cpp.o": NVC for n in range(5)}
     files = {
         "demo/__init__.py": b"",
@@ -286,7 +281,7 @@ def test_the_report_as_a_user_reads_it(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @draws(200)
 @given(st.data())
-def test_no_changed_byte_is_a_crash(data: st.DataObject) -> None:
+def test_no_changed_byte_is_a_crash(data):
     content = bytearray(archive({"a.o": NVC, "b.o": HOST}))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(8, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -305,7 +300,7 @@ def test_no_changed_byte_is_a_crash(data: st.DataObject) -> None:
         "libcudart.so.11.0", "libamdhip64.so.6", "libsycl.so.8", "libcudart-4554289f.so.13.0.96",
     ],
 )  # fmt: skip
-def test_libraries_of_a_gpu_stack_are_needed_only_by_permission(tmp_path: Path, library: str) -> None:
+def test_libraries_of_a_gpu_stack_are_needed_only_by_permission(tmp_path, library):
     name = re.sub(r"^lib|[-.][0-9a-f]{8}(?=\.so)|\.so.*", "", library)
     files = {"demo/x.so": elf(needed=["libc.so.6", library], undefined=["cudaMalloc"] * (name == "cudart"))}
     assert judged(tmp_path, files) == ([("GF601", (f"demo/x.so: needs {library}",))], [])
@@ -323,18 +318,18 @@ def test_libraries_of_a_gpu_stack_are_needed_only_by_permission(tmp_path: Path, 
         ("libnvomp.so", ", a runtime of nvhpc"),
     ],
 )
-def test_the_driver_and_runtimes_of_compilers_are_named(tmp_path: Path, library: str, whose: str) -> None:
+def test_the_driver_and_runtimes_of_compilers_are_named(tmp_path, library, whose):
     assert refused(tmp_path, elf(needed=[library]), "demo/x.so") == [f"GF601 needs {library}{whose}"]
 
 
 @pytest.mark.parametrize(
     "library", ["libgomp.so.1", "libomp.so.5", "libiomp5.so", "libstdc++.so.6", "libcurl.so.4"]
 )
-def test_libraries_of_hosts_need_no_permission(tmp_path: Path, library: str) -> None:
+def test_libraries_of_hosts_need_no_permission(tmp_path, library):
     assert judged(tmp_path, {"demo/x.so": elf(needed=[library])})[0] == []
 
 
-def test_what_a_library_of_the_wheel_loads_counts_and_the_way_is_named(tmp_path: Path) -> None:
+def test_what_a_library_of_the_wheel_loads_counts_and_the_way_is_named(tmp_path):
     files = {
         "demo/x.so": elf(needed=["liba.so"], runpath="$ORIGIN/../lib"),
         "lib/liba.so": elf(soname="liba.so", needed=["libb.so"], runpath="$ORIGIN"),
@@ -358,7 +353,7 @@ def test_what_a_library_of_the_wheel_loads_counts_and_the_way_is_named(tmp_path:
     assert proved == []
 
 
-def test_what_an_allowed_library_loads_is_its_own_business(tmp_path: Path) -> None:
+def test_what_an_allowed_library_loads_is_its_own_business(tmp_path):
     files = {
         "demo/x.so": elf(needed=["libcublas-0a1b2c3d.so.13"], runpath="$ORIGIN/../demo.libs"),
         "demo.libs/libcublas-0a1b2c3d.so.13": elf(
@@ -379,7 +374,7 @@ def test_what_an_allowed_library_loads_is_its_own_business(tmp_path: Path) -> No
     ]
 
 
-def test_symbols_that_the_file_or_its_libraries_have_are_not_wanted(tmp_path: Path) -> None:
+def test_symbols_that_the_file_or_its_libraries_have_are_not_wanted(tmp_path):
     stubs = relocatable(gives=["cuInit", "cudaMalloc"])
     user = relocatable(wants=["cuInit", "cudaMalloc"])
     assert judged(tmp_path, {"demo/lib.a": archive({"user.o": user, "stubs.o": stubs})})[0] == []
@@ -390,7 +385,7 @@ def test_symbols_that_the_file_or_its_libraries_have_are_not_wanted(tmp_path: Pa
     ]
 
 
-def test_what_code_may_open_is_told_and_no_error(tmp_path: Path) -> None:
+def test_what_code_may_open_is_told_and_no_error(tmp_path):
     data = elf(sections={".rodata": b"\0libcuda.so.1\0libfoo.so\0mylibcuda.so\0/opt/lib/libOpenCL.so.1\0"})
     assert judged(tmp_path, {"demo/x.so": data}) == (
         [],

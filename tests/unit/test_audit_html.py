@@ -1,12 +1,9 @@
 """The page that `gpuforge audit --html` writes: nothing in it can run or load anything, and all findings are there."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import browser
 import pytest
@@ -36,7 +33,7 @@ class Reader(HTMLParser):
         self.text += data
 
 
-def test_the_page_has_every_wheel_finding_proof_and_page_of_a_code() -> None:
+def test_the_page_has_every_wheel_finding_proof_and_page_of_a_code():
     report = sample()
     text = " ".join(Reader(html_page.render(report)).text.split())
     for name in (BAD, GOOD):
@@ -47,7 +44,7 @@ def test_the_page_has_every_wheel_finding_proof_and_page_of_a_code() -> None:
     assert "cannot be read" in text
 
 
-def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
+def test_the_policy_allows_the_pages_own_style_and_nothing_else():
     page = html_page.render(sample())
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -61,14 +58,14 @@ def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
 
 
 @given(st.text(min_size=1, max_size=40))
-def test_no_name_becomes_markup(name: str) -> None:
+def test_no_name_becomes_markup(name):
     needed = [{"name": name, "provider": "package", "package": name, "declared": None, "route": ""}]
     binary = {"wheel": "w", "file": name, "needed": needed}
     allowed = {"svg", "g", "title", "text", "path"}
     assert {tag for tag, _ in Reader(picture.draw([binary], [])).elements} <= allowed
 
 
-def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one() -> None:
+def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one():
     system = [{"name": f"lib{each}.so", "provider": "system", "route": "the system"} for each in "abc"]
     lost = {"name": "libx.so", "provider": "nobody", "route": ""}
     objects = [{"wheel": "w", "file": f"f{at}.so", "needed": [*system, lost]} for at in range(300)]
@@ -85,7 +82,7 @@ def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one(
     assert "f0.so and 299 more" in drawn.text
 
 
-def test_a_long_list_of_a_finding_is_folded(tmp_path: Path) -> None:
+def test_a_long_list_of_a_finding_is_folded(tmp_path):
     files = {f"demo/lib{at}.so": elf(needed=["libc.so.6"], runpath=f"/home/me/{at}") for at in range(30)}
     page = html_page.render(audit([wheel(tmp_path, files)]))
     (rest,) = re.findall(
@@ -95,7 +92,7 @@ def test_a_long_list_of_a_finding_is_folded(tmp_path: Path) -> None:
     assert rest[1].count("<li>") == 22
 
 
-def test_a_comparison_tells_what_is_new_and_what_went(tmp_path: Path) -> None:
+def test_a_comparison_tells_what_is_new_and_what_went(tmp_path):
     for folder, library in (("old", "libold.so.1"), ("new", "libnew.so.1")):
         (tmp_path / folder).mkdir()
         wheel(tmp_path / folder, {"demo/_core.so": elf(needed=["libc.so.6", library])})
@@ -107,9 +104,7 @@ def test_a_comparison_tells_what_is_new_and_what_went(tmp_path: Path) -> None:
     assert ["libold.so.1" in row[0], "libnew.so.1" in row[1]] == [True, True]
 
 
-def test_a_page_that_cannot_be_written_is_said_before_anything_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_cannot_be_written_is_said_before_anything_else(tmp_path, capsys):
     given = wheel(tmp_path, {"demo/__init__.py": b""})
     assert main.run(["audit", str(given), "--html", str(given / "page.html")]) == 3
     assert "cannot be written" in capsys.readouterr().err
@@ -118,7 +113,7 @@ def test_a_page_that_cannot_be_written_is_said_before_anything_else(
 @pytest.mark.browser
 @pytest.mark.thorough
 @browser.needs_chromium
-def test_a_browser_refuses_nothing_of_the_page(tmp_path: Path) -> None:
+def test_a_browser_refuses_nothing_of_the_page(tmp_path):
     target = tmp_path / "page.html"
     target.write_text(html_page.render(sample()))
     assert "GPU wheel audit" in browser.dom(target.as_uri())

@@ -1,7 +1,5 @@
 """What can be given to the audit: folders, environments, sdists, single binaries; and clear errors for the rest."""
 
-from __future__ import annotations
-
 import io
 import os
 import random
@@ -50,7 +48,7 @@ def installed(site: Path, path: Path) -> Path:
     return site
 
 
-def test_a_folder_is_searched_for_wheels(tmp_path: Path) -> None:
+def test_a_folder_is_searched_for_wheels(tmp_path):
     for folder in ("a", "b/c"):
         (tmp_path / folder).mkdir(parents=True)
         wheel(tmp_path / folder, FILES, name=f"{folder[0]}-1.0-py3-none-manylinux_2_17_x86_64.whl")
@@ -60,7 +58,7 @@ def test_a_folder_is_searched_for_wheels(tmp_path: Path) -> None:
     assert report.problems == ()
 
 
-def test_the_same_name_twice_is_two_wheels(tmp_path: Path) -> None:
+def test_the_same_name_twice_is_two_wheels(tmp_path):
     for folder, files in (("old", {"demo/ext.so": elf(rpath="libs")}), ("new", FILES)):
         (tmp_path / folder).mkdir()
         wheel(tmp_path / folder, files)
@@ -74,14 +72,14 @@ def test_the_same_name_twice_is_two_wheels(tmp_path: Path) -> None:
     assert {w.facts.file_tags for w in report.wheels} == {(Tag("cp311", "cp311", "manylinux_2_17_x86_64"),)}
 
 
-def test_a_link_to_a_wheel_is_that_wheel(tmp_path: Path) -> None:
+def test_a_link_to_a_wheel_is_that_wheel(tmp_path):
     path = wheel(tmp_path, FILES)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / NAME).symlink_to(path)
     assert len(audit([path, tmp_path / "links" / NAME, path]).wheels) == 1
 
 
-def test_an_unpacked_wheel_is_judged_as_the_wheel(tmp_path: Path) -> None:
+def test_an_unpacked_wheel_is_judged_as_the_wheel(tmp_path):
     path = wheel(tmp_path, FILES, tags=["cp311-cp311-manylinux_2_17_x86_64"])
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path / "demo-1.0")  # noqa: S202 - made by the test
@@ -108,11 +106,11 @@ INFO = "My_Demo-1.0.dist-info"
         (Input("demo-1.0.so", Path("demo-1.0.so"), PurePosixPath("demo-1.0.so"), "file"), "", ""),
     ],
 )
-def test_what_the_names_of_an_input_claim(given: Input, project: str, version: str) -> None:
+def test_what_the_names_of_an_input_claim(given, project, version):
     assert given.claims[:2] == (project, version)
 
 
-def test_a_folders_name_is_no_tag_of_the_wheel_in_it(tmp_path: Path) -> None:
+def test_a_folders_name_is_no_tag_of_the_wheel_in_it(tmp_path):
     for folder in ("x-abi3-y", "z"):
         (tmp_path / folder).mkdir()
         wheel(tmp_path / folder, {"demo/ext.so": elf(undefined=["_PyObject_MakeTpCall"])})
@@ -121,7 +119,7 @@ def test_a_folders_name_is_no_tag_of_the_wheel_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["lib/python3.11/site-packages", "."])
-def test_an_environment_is_its_distributions(tmp_path: Path, given: str) -> None:
+def test_an_environment_is_its_distributions(tmp_path, given):
     site = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     (tmp_path / "w").mkdir()
@@ -146,7 +144,7 @@ def test_an_environment_is_its_distributions(tmp_path: Path, given: str) -> None
 
 
 @pytest.mark.parametrize("given", ["lib/python3.11/site-packages", "lib64/python3.11/site-packages", "."])
-def test_libraries_in_an_environments_lib_folder_lie_there(tmp_path: Path, given: str) -> None:
+def test_libraries_in_an_environments_lib_folder_lie_there(tmp_path, given):
     site = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     (tmp_path / "env" / "lib64").symlink_to("lib")
@@ -171,7 +169,7 @@ def test_libraries_in_an_environments_lib_folder_lie_there(tmp_path: Path, given
     assert (edge.provider.source, edge.route) == ("sibling", Route("RPATH", "$ORIGIN/../../.."))
 
 
-def test_an_installed_distribution_without_record_is_one_problem(tmp_path: Path) -> None:
+def test_an_installed_distribution_without_record_is_one_problem(tmp_path):
     site = tmp_path / "site-packages"
     for name in ("a-1.dist-info", "b-2.dist-info"):
         (site / name).mkdir(parents=True)
@@ -183,7 +181,7 @@ def test_an_installed_distribution_without_record_is_one_problem(tmp_path: Path)
 
 @pytest.mark.parametrize("kind", ["tar.gz", "tar.xz", "zip"])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_wheels_inside_an_sdist_are_read(tmp_path: Path, kind: str, jobs: int) -> None:
+def test_wheels_inside_an_sdist_are_read(tmp_path, kind, jobs):
     path = wheel(tmp_path, FILES)
     sdist = tmp_path / f"demo-1.0.{kind}"
     if kind == "zip":
@@ -203,7 +201,7 @@ def test_wheels_inside_an_sdist_are_read(tmp_path: Path, kind: str, jobs: int) -
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
 
 
-def test_single_binaries_see_each_other_where_they_lie(tmp_path: Path) -> None:
+def test_single_binaries_see_each_other_where_they_lie(tmp_path):
     for name, data in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
@@ -224,7 +222,7 @@ def test_single_binaries_see_each_other_where_they_lie(tmp_path: Path) -> None:
     ]
 
 
-def test_a_single_binary_is_not_asked_for_metadata_but_for_what_it_is(tmp_path: Path) -> None:
+def test_a_single_binary_is_not_asked_for_metadata_but_for_what_it_is(tmp_path):
     path = tmp_path / "libx.so"
     path.write_bytes(elf(needed=["libnowhere.so.1"], rpath="libs"))
     report = audit([path])
@@ -248,9 +246,7 @@ def test_a_single_binary_is_not_asked_for_metadata_but_for_what_it_is(tmp_path: 
         ("cut.so", "it ends at byte 40, before 64"),
     ],
 )
-def test_what_cannot_be_read_is_said_once_and_the_rest_goes_on(
-    tmp_path: Path, name: str, message: str
-) -> None:
+def test_what_cannot_be_read_is_said_once_and_the_rest_goes_on(tmp_path, name, message):
     bad = tmp_path / name
     match name:
         case "empty":
@@ -281,7 +277,7 @@ def test_what_cannot_be_read_is_said_once_and_the_rest_goes_on(
     assert found.startswith(message)
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_what_cannot_be_opened(tmp_path):
     path = tmp_path / "libx.so"
     path.write_bytes(CORE)
     with inputs.expand([path]) as given:
@@ -290,7 +286,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
             given.readable[0].open()
 
 
-def test_a_wheel_that_is_named_otherwise(tmp_path: Path) -> None:
+def test_a_wheel_that_is_named_otherwise(tmp_path):
     path = wheel(tmp_path, FILES).rename(tmp_path / "demo.zip")
     report = audit([path])
     assert [w.facts.name for w in report.wheels] == ["demo.zip"]
@@ -298,7 +294,7 @@ def test_a_wheel_that_is_named_otherwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("mkfifo") is None, reason="needs mkfifo")
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_not_waited_for(tmp_path):
     subprocess.run(["mkfifo", str(tmp_path / "pipe.so")], check=True)
     (tmp_path / "demo-1.dist-info").mkdir()
     (tmp_path / "demo-1.dist-info" / "RECORD").write_text("pipe.so,,\n")
@@ -310,7 +306,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("mkfifo") is None, reason="needs mkfifo")
-def test_a_pipe_among_wheels_is_one_problem(tmp_path: Path) -> None:
+def test_a_pipe_among_wheels_is_one_problem(tmp_path):
     good = wheel(tmp_path, FILES)
     pipe = tmp_path / "pipe-1.0-py3-none-any.whl"
     subprocess.run(["mkfifo", str(pipe)], check=True)
@@ -319,7 +315,7 @@ def test_a_pipe_among_wheels_is_one_problem(tmp_path: Path) -> None:
     assert said(report) == [(str(pipe), "it is neither a file nor a folder")]
 
 
-def test_a_folder_of_bad_wheels_is_a_problem_each_and_the_good_ones_are_read(tmp_path: Path) -> None:
+def test_a_folder_of_bad_wheels_is_a_problem_each_and_the_good_ones_are_read(tmp_path):
     good = wheel(tmp_path, FILES)
     whole = good.read_bytes()
     chance = random.Random(0)  # noqa: S311 - not for secrets
@@ -333,7 +329,7 @@ def test_a_folder_of_bad_wheels_is_a_problem_each_and_the_good_ones_are_read(tmp
     assert len(report.problems) == len({d.place for d in report.problems}) == 43
 
 
-def test_what_is_no_wheel_in_an_sdist_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
+def test_what_is_no_wheel_in_an_sdist_is_not_unpacked_to_its_end(tmp_path):
     path = tmp_path / "demo-1.0.tar.gz"
     good = wheel(tmp_path, FILES)
     with tarfile.open(path, "w:gz") as archive:
@@ -345,7 +341,7 @@ def test_what_is_no_wheel_in_an_sdist_is_not_unpacked_to_its_end(tmp_path: Path)
         assert [i.size for i in given.readable] == [64, good.stat().st_size]
 
 
-def test_a_record_that_is_no_table_is_a_problem_of_that_distribution_alone(tmp_path: Path) -> None:
+def test_a_record_that_is_no_table_is_a_problem_of_that_distribution_alone(tmp_path):
     site = tmp_path / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     for name in ("one", "two"):

@@ -1,7 +1,5 @@
 """What gpuforge puts into wheels is read into values; a document that does not fit its schema is one of its own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -36,7 +34,7 @@ def recipe(folder: Path, document: object) -> Recipe | Unusable:
     return found.recipe
 
 
-def test_an_index(tmp_path: Path) -> None:
+def test_an_index(tmp_path):
     file = ListedFile("k.fatbin", "aa", (KernelImage("cubin", Arch(8, 0)),))
     assert index(tmp_path, INDEX) == Index("module", (file,))
     library = ListedFile("libk.so", "aa", (KernelImage("library", CpuLevel()),))
@@ -71,13 +69,13 @@ def modules(**change: object) -> dict[str, object]:
         (modules(images=[{"kind": "cubin", "arch": "gfx90a"}]), "'gfx90a' is not a GPU architecture"),
     ],
 )
-def test_an_index_that_cannot_be_used(document: object, problem: str, tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_used(document, problem, tmp_path):
     found = index(tmp_path, document)
     assert isinstance(found, Unusable)
     assert found.problem == problem
 
 
-def test_a_recipe(tmp_path: Path) -> None:
+def test_a_recipe(tmp_path):
     found = recipe(tmp_path, RECIPE | {"kind": "module"})
     assert isinstance(found, Recipe)
     assert [(each.name, each.runtimes) for each in found.toolchains] == [("host", ("libgomp.so.1",))]
@@ -111,12 +109,12 @@ def test_a_recipe(tmp_path: Path) -> None:
         ({"abi": 1}, "'abi' is not text"),
     ],
 )
-def test_a_recipe_that_does_not_fit(change: dict[str, object], problem: str, tmp_path: Path) -> None:
+def test_a_recipe_that_does_not_fit(change, problem, tmp_path):
     text = json.dumps(RECIPE | change).replace("Infinity", "1e400")
     assert recipe(tmp_path, text.encode()) == Unusable("schema", problem)
 
 
-def test_a_list_of_kernels_wheels(tmp_path: Path) -> None:
+def test_a_list_of_kernels_wheels(tmp_path):
     found = facts(tmp_path, "wheels.json", LISTING)
     assert found.kernels_description is None
     assert found.kernels_listing == KernelsWheels(
@@ -132,7 +130,7 @@ def test_a_list_of_kernels_wheels(tmp_path: Path) -> None:
         ([], "it is not an object"),
     ],
 )
-def test_a_kernels_wheel_that_the_runtime_cannot_read(document: object, problem: str, tmp_path: Path) -> None:
+def test_a_kernels_wheel_that_the_runtime_cannot_read(document, problem, tmp_path):
     own = wheel(tmp_path, {f"{HOME}/wheels.json": json.dumps(LISTING).encode()})
     files = {"demo_kernels_cu13/_gpuforge/wheel.json": json.dumps(document).encode()}
     kernels = wheel(tmp_path, files, name="demo_kernels_cu13-1.0-py3-none-manylinux2014_x86_64.whl")
@@ -140,7 +138,7 @@ def test_a_kernels_wheel_that_the_runtime_cannot_read(document: object, problem:
     assert lines(found) == (f"its wheel.json cannot be used: {problem}",)
 
 
-def test_the_images_are_those_of_the_manifests_targets(tmp_path: Path) -> None:
+def test_the_images_are_those_of_the_manifests_targets(tmp_path):
     images = [{"kind": "iree-cuda", "arch": "compute_60", "isa": "7.6"}, {"kind": "iree-vulkan", "arch": ""}]
     document = {**INDEX, "modules": [{**MODULE, "file": "k.vmfb", "images": images}]}
     path = wheel(tmp_path, {f"{HOME}/kernels/k/index.json": json.dumps(document).encode()})

@@ -1,9 +1,5 @@
 """What required packages have loaded before a module, by their releases, and where torch is one of them."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from audit_samples import TAGS, elf, said, torch, wheel
 
@@ -11,7 +7,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 
 
-def test_torch_is_imported_before_what_is_linked_with_it(tmp_path: Path) -> None:
+def test_torch_is_imported_before_what_is_linked_with_it(tmp_path):
     files = {
         "demo/ext.so": elf(
             needed=["libcudart.0a1b2c3d.so.12", "libc10.so", "libgomp.so.1"], runpath="$ORIGIN/../demo.libs"
@@ -28,13 +24,13 @@ def test_torch_is_imported_before_what_is_linked_with_it(tmp_path: Path) -> None
     assert "loaded by torch/lib/libc10.so" in lines(found)[1]
 
 
-def test_a_package_called_like_a_library_brings_it(tmp_path: Path) -> None:
+def test_a_package_called_like_a_library_brings_it(tmp_path):
     files = {"demo/ext.so": elf(needed=["libqdb_ffi.so"])}
     assert audit([wheel(tmp_path, files, requires=["apache-qdb-ffi>=0.1"])]).worst() == "info"
     assert audit([wheel(tmp_path, files, requires=["apache-qdb"])]).worst() == "warning"
 
 
-def test_the_library_of_tvm_ffi_is_there_once_it_is_imported(tmp_path: Path) -> None:
+def test_the_library_of_tvm_ffi_is_there_once_it_is_imported(tmp_path):
     """As in xgrammar 0.2.8, which has no search path."""
     files = {"demo/ext.so": elf(needed=["libtvm_ffi.so"])}
     assert audit([wheel(tmp_path, files, requires=["apache-tvm-ffi>=0.1"])]).worst() is None
@@ -51,9 +47,7 @@ def test_the_library_of_tvm_ffi_is_there_once_it_is_imported(tmp_path: Path) -> 
         ("cue/ext.so", "$ORIGIN", ["cue-cu13"], ("cue-cu13", "import")),
     ],
 )
-def test_a_path_into_a_package_called_like_a_library_may_lead_to_it(
-    tmp_path: Path, file: str, runpath: str, requires: list[str], route: tuple[str, str]
-) -> None:
+def test_a_path_into_a_package_called_like_a_library_may_lead_to_it(tmp_path, file, runpath, requires, route):
     report = audit([wheel(tmp_path, {file: elf(needed=["libcue.so"], runpath=runpath)}, requires=requires)])
     (edge,) = report.graph.edges
     assert (edge.provider.package, edge.route and edge.route.kind) == route
@@ -63,7 +57,7 @@ def test_a_path_into_a_package_called_like_a_library_may_lead_to_it(
 
 
 @pytest.mark.parametrize("needed", ["libcuvs.so", "libcuvs_c.so"])
-def test_a_package_of_libraries_is_imported_first_also_when_it_is_given(tmp_path: Path, needed: str) -> None:
+def test_a_package_of_libraries_is_imported_first_also_when_it_is_given(tmp_path, needed):
     own = wheel(
         tmp_path,
         {"cuvs/ext.so": elf(needed=[needed])},
@@ -76,7 +70,7 @@ def test_a_package_of_libraries_is_imported_first_also_when_it_is_given(tmp_path
     assert audit([own]).worst() is audit([own, theirs]).worst() is None
 
 
-def test_what_a_module_has_loaded_is_there_for_what_is_opened_later(tmp_path: Path) -> None:
+def test_what_a_module_has_loaded_is_there_for_what_is_opened_later(tmp_path):
     runpath = "$ORIGIN/../nvidia/cuda_runtime/lib"
     plugin = {"demo/libplugin.so": elf(needed=["libcudart.so.12"])}
     module = {"demo/ext.so": elf(needed=["libcudart.so.12"], runpath=runpath, strings=["PyInit_ext"])}
@@ -101,7 +95,7 @@ def test_what_a_module_has_loaded_is_there_for_what_is_opened_later(tmp_path: Pa
         ("x86_64", "torch==2.8.0", set()),
     ],
 )
-def test_torch_had_no_cuda_for_arm(tmp_path: Path, machine: str, requires: str, lost: set[str]) -> None:
+def test_torch_had_no_cuda_for_arm(tmp_path, machine, requires, lost):
     name = f"demo-1.0-cp311-cp311-manylinux_2_17_{machine}.whl"
     files = {"demo/ext.so": elf(needed=["libtorch_cpu.so", "libtorch_cuda.so", "libcudart.so.12"])}
     found = said(audit([wheel(tmp_path, files, name=name, requires=[requires])]), "GF201")
@@ -109,7 +103,7 @@ def test_torch_had_no_cuda_for_arm(tmp_path: Path, machine: str, requires: str, 
 
 
 @pytest.mark.parametrize(("needed", "codes"), [("librmm.so", []), ("libz.so.1", ["GF202"])])
-def test_an_extra_that_is_linked_with_is_imported(tmp_path: Path, needed: str, codes: list[str]) -> None:
+def test_an_extra_that_is_linked_with_is_imported(tmp_path, needed, codes):
     files = {"demo/ext.so": elf(needed=[needed, "librapids_logger.so"])}
     one = wheel(tmp_path, files, requires=["rmm-cu13; extra == 'gpu'"])
     assert [f.code for f in audit([one]).findings] == codes
@@ -119,7 +113,7 @@ def test_an_extra_that_is_linked_with_is_imported(tmp_path: Path, needed: str, c
     ("requires", "found"),
     [("torchvision (>=0.4)", []), ("torchvision==0.15.2", ["GF201"])],  # of which nobody here knows the torch
 )
-def test_torchvision_brings_torch(tmp_path: Path, requires: str, found: list[str]) -> None:
+def test_torchvision_brings_torch(tmp_path, requires, found):
     files = {"demo/ext.so": elf(needed=["libc10.so", "libtorch_cuda.so", "libcudart.so.13"])}
     report = audit([wheel(tmp_path, files, requires=[requires])])
     assert [f.code for f in report.findings if f.severity == "error"] == found
@@ -138,14 +132,12 @@ def test_torchvision_brings_torch(tmp_path: Path, requires: str, found: list[str
         ("tensorflow>=1.15", ["libtensorflow_framework.so.1"], ["GF201"]),
     ],
 )
-def test_old_frameworks_have_loaded_themselves_too(
-    tmp_path: Path, requires: str, needed: list[str], found: list[str]
-) -> None:
+def test_old_frameworks_have_loaded_themselves_too(tmp_path, requires, needed, found):
     report = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=needed)}, requires=[requires])])
     assert [f.code for f in report.findings] == found
 
 
-def test_a_package_may_bring_those_that_are_named_after_it(tmp_path: Path) -> None:
+def test_a_package_may_bring_those_that_are_named_after_it(tmp_path):
     files = {"demo/ext.so": elf(needed=["libnvinfer.so.10"])}
     (found,) = audit([wheel(tmp_path, files, requires=["tensorrt<10.1"])]).findings
     assert (found.code, found.severity) == ("GF201", "info")
@@ -155,9 +147,7 @@ def test_a_package_may_bring_those_that_are_named_after_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("needed", "codes"), [(["libcudart.so.13"], ["GF202"]), (["libcudart.so.13", "libtorch.so"], [])]
 )
-def test_who_does_not_link_with_the_torch_of_an_extra_does_not_import_it(
-    tmp_path: Path, needed: list[str], codes: list[str]
-) -> None:
+def test_who_does_not_link_with_the_torch_of_an_extra_does_not_import_it(tmp_path, needed, codes):
     report = audit(
         [wheel(tmp_path, {"demo/ext.so": elf(needed=needed)}, requires=["torch>=2.11; extra == 'torch'"])]
     )
@@ -168,20 +158,18 @@ def test_who_does_not_link_with_the_torch_of_an_extra_does_not_import_it(
     ("requires", "expected"),
     [(["pytest; extra == 'dev'"], True), (["kernels"], False), (["torch==2.8.0"], False)],
 )
-def test_who_needs_torch_gets_the_newest_where_nothing_is_required(
-    tmp_path: Path, requires: list[str], expected: bool
-) -> None:
+def test_who_needs_torch_gets_the_newest_where_nothing_is_required(tmp_path, requires, expected):
     files = {"demo/ext.so": elf(needed=["libtorch.so", "libcudart.so.12"])}
     assert bool(said(audit([wheel(tmp_path, files, requires=requires)]), "GF204")) == expected
 
 
-def test_libraries_of_one_torch_alone_come_with_that_torch(tmp_path: Path) -> None:
+def test_libraries_of_one_torch_alone_come_with_that_torch(tmp_path):
     files = {"demo/ext.so": elf(needed=["libtorch_cuda_cu.so"])}
     assert audit([wheel(tmp_path, files, requires=["torch==1.13.1"])]).findings == ()
     assert said(audit([wheel(tmp_path, files, requires=["torch>=1.13"])]), "GF201") != []
 
 
-def test_what_one_module_loads_before_is_not_there_if_another_is_the_first(tmp_path: Path) -> None:
+def test_what_one_module_loads_before_is_not_there_if_another_is_the_first(tmp_path):
     files = {
         "demo/one.cpython-311-x86_64-linux-gnu.so": elf(needed=["libx.so.1", "liby.so"], runpath="$ORIGIN"),
         "demo/two.cpython-311-x86_64-linux-gnu.so": elf(needed=["liby.so"], runpath="$ORIGIN"),
@@ -195,7 +183,7 @@ def test_what_one_module_loads_before_is_not_there_if_another_is_the_first(tmp_p
     assert said(audit([wheel(tmp_path, files)]), "GF202") == []
 
 
-def test_a_library_that_is_loaded_before_brings_what_it_needs(tmp_path: Path) -> None:
+def test_a_library_that_is_loaded_before_brings_what_it_needs(tmp_path):
     text = b"os.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcustatevec.so.1')\n"
     files = {
         "demo/sim.so": elf(needed=["libcustatevec.so.1", "libcublas.so.11"]),
@@ -208,7 +196,7 @@ def test_a_library_that_is_loaded_before_brings_what_it_needs(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_cuquantum_for_python_brings_its_libraries(tmp_path: Path) -> None:
+def test_cuquantum_for_python_brings_its_libraries(tmp_path):
     text = b"from pathlib import Path\nos.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcustatevec.so.1')\n"
     files = {"demo/sim.so": elf(needed=["libcustatevec.so.1", "libcublas.so.12"]), "demo/a.py": text}
     requires = ["cuquantum-python-cu12>=24.11", "nvidia-cublas-cu12~=12.0"]
@@ -219,19 +207,19 @@ def test_cuquantum_for_python_brings_its_libraries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("release", "codes"), [("==25.10.*", []), ("<26.10", []), ("==26.10.*", ["GF203"]), ("", ["GF203"])]
 )
-def test_what_a_carrier_brings_is_that_of_the_release(tmp_path: Path, release: str, codes: list[str]) -> None:
+def test_what_a_carrier_brings_is_that_of_the_release(tmp_path, release, codes):
     files = {"demo/libx.so": elf(needed=["libnccl.so.2"], runpath="$ORIGIN/../nvidia/nccl/lib")}
     one = wheel(tmp_path, files, requires=[f"libraft-cu12{release}"])
     assert [f.code for f in audit([one]).findings] == codes
 
 
-def test_a_release_between_those_that_are_known_is_taken(tmp_path: Path) -> None:
+def test_a_release_between_those_that_are_known_is_taken(tmp_path):
     files = {"demo/libx.so": elf(needed=["libucp.so.0"])}
     one = wheel(tmp_path, files, requires=["libucx-cu12<1.19,>=1.15.0"])
     assert audit([one]).worst() is None
 
 
-def test_a_library_that_one_release_of_a_carrier_has(tmp_path: Path) -> None:
+def test_a_library_that_one_release_of_a_carrier_has(tmp_path):
     path = "$ORIGIN/../libkvikio/lib64"
     files = {"demo/libx.so": elf(needed=["libkvikio.so", "libnvcomp.so.4"], runpath=path)}
     assert audit([wheel(tmp_path, files, requires=["libkvikio-cu12==25.6.*"])]).worst() is None
@@ -242,7 +230,7 @@ def test_a_library_that_one_release_of_a_carrier_has(tmp_path: Path) -> None:
     )
 
 
-def test_ops_for_tensorflow_are_opened_after_it(tmp_path: Path) -> None:
+def test_ops_for_tensorflow_are_opened_after_it(tmp_path):
     files = {"demo/ops.so": elf(needed=["libtensorflow_framework.so.2"])}
     assert audit([wheel(tmp_path, files, requires=["tensorflow<2.22,>=2.21.0"])]).worst() is None
     assert audit([wheel(tmp_path, files, requires=["tensorflow-cpu"])]).worst() is None

@@ -1,12 +1,10 @@
 """What must not be proved: of each proof a wheel that has it, and the nearest wheels that do not."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -126,9 +124,7 @@ def in_process(*first: str) -> Files:
         ),
     ],
 )
-def test_a_needed_library_that_is_not_found(
-    tmp_path: Path, files: Files, nearest: Files, requires: Sequence[str]
-) -> None:
+def test_a_needed_library_that_is_not_found(tmp_path, files, nearest, requires):
     (tmp_path / "nearest").mkdir()
     assert proved("providers", wheel(tmp_path, files, requires=requires))
     assert proved("providers", wheel(tmp_path / "nearest", nearest, requires=requires)) == []
@@ -137,7 +133,7 @@ def test_a_needed_library_that_is_not_found(
 @pytest.mark.parametrize(
     ("method", "found"), [(zipfile.ZIP_DEFLATED, True), (zipfile.ZIP_BZIP2, False), (zipfile.ZIP_LZMA, False)]
 )
-def test_a_file_of_a_compression_that_only_pip_reads(tmp_path: Path, method: int, found: bool) -> None:
+def test_a_file_of_a_compression_that_only_pip_reads(tmp_path, method, found):
     path = wheel(tmp_path, {**BY_PATH, **LIBRARY})
     with zipfile.ZipFile(path, "a", method) as archive:
         archive.writestr(
@@ -148,7 +144,7 @@ def test_a_file_of_a_compression_that_only_pip_reads(tmp_path: Path, method: int
 
 
 @pytest.mark.parametrize("extra", ['; extra == "old"', ""])
-def test_lines_that_bring_several_releases_together_lack_what_none_has(tmp_path: Path, extra: str) -> None:
+def test_lines_that_bring_several_releases_together_lack_what_none_has(tmp_path, extra):
     files = {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
     lines = [f"nvidia-cudnn-cu12<9{extra}", 'nvidia-cudnn-cu12>=9; extra == "new"']
     assert bool(proved("providers", wheel(tmp_path, files, requires=lines))) == bool(extra)
@@ -185,9 +181,7 @@ def test_lines_that_bring_several_releases_together_lack_what_none_has(tmp_path:
         (["manylinux_2_28_x86_64"], [wants("2.28"), wants("2.34")[:300]], ""),
     ],
 )
-def test_a_tag_that_nobody_can_vouch_for(
-    tmp_path: Path, platforms: Sequence[str], objects: Sequence[bytes], expected: str
-) -> None:
+def test_a_tag_that_nobody_can_vouch_for(tmp_path, platforms, objects, expected):
     files = {f"demo/o{number}.so": data for number, data in enumerate(objects)}
     found = proved("platform", wheel(tmp_path, files, name=tagged(*platforms)))
     assert [text.partition(" hold")[0] for text in found] == ([expected] if expected else [])
@@ -197,7 +191,7 @@ def test_a_tag_that_nobody_can_vouch_for(
     ("change", "matches"),
     [({}, True), ({"name": None}, False), ({"toolchains": [{**TOOLCHAIN, "argv": "c++"}]}, False)],
 )
-def test_sources_that_nobody_can_compile(tmp_path: Path, change: dict[str, object], matches: bool) -> None:
+def test_sources_that_nobody_can_compile(tmp_path, change, matches):
     source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
     recipe = {**RECIPE, "sources": [source], "includes": [], "fallbacks": [], **change}
     folder = "demo/_gpuforge/sources/m/"
@@ -205,7 +199,7 @@ def test_sources_that_nobody_can_compile(tmp_path: Path, change: dict[str, objec
     assert bool(proved("sources", wheel(tmp_path, files))) == matches
 
 
-def test_a_functions_stable_form_is_not_proved_beside_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_functions_stable_form_is_not_proved_beside_a_file_that_cannot_be_read(tmp_path):
     expectation = Expectation(spans=("torch",))
     files = {MODULE: elf()}
     (tmp_path / "nearest").mkdir()
@@ -214,7 +208,7 @@ def test_a_functions_stable_form_is_not_proved_beside_a_file_that_cannot_be_read
     assert proved("stable ABI", nearest, expectation=expectation) == []
 
 
-def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path: Path) -> None:
+def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path):
     own = wheel(
         tmp_path, {MODULE: elf(needed=["libcudart.so.13"], runpath=CU13)}, requires=["nvidia-cuda-runtime"]
     )
@@ -246,9 +240,7 @@ def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_name_of_another_version_that_code_may_open(
-    tmp_path: Path, sections: dict[str, bytes], proof: str | None
-) -> None:
+def test_a_name_of_another_version_that_code_may_open(tmp_path, sections, proof):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libcudart.so.13").touch()
     place = tmp_path / "lib"
@@ -257,7 +249,7 @@ def test_a_name_of_another_version_that_code_may_open(
     assert proved("against", path, against=against.parse(str(place))) == ([] if proof is None else [text])
 
 
-def test_a_name_in_a_file_without_section_headers(tmp_path: Path) -> None:
+def test_a_name_in_a_file_without_section_headers(tmp_path):
     (tmp_path / "libcudart.so.13").touch()
     for name, fits in ((b"libcudart.so.13\0", True), (b"libcudart.so.12\0", False)):
         data = bytearray(elf(sections={".rodata": name}))
@@ -281,9 +273,7 @@ QT = "libQt5Core-0a1b2c3d.so.5"
         pytest.param(elf(soname=QT, dynamic=[(FLAGS_1, PIE)]), False, id="a program with a SONAME"),
     ],
 )
-def test_a_library_that_can_be_started_is_a_second_copy_too(
-    tmp_path: Path, library: bytes, second: bool
-) -> None:
+def test_a_library_that_can_be_started_is_a_second_copy_too(tmp_path, library, second):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libQt5Core.so.5").touch()
     brought = against.parse(str(tmp_path / "lib"))
@@ -294,7 +284,7 @@ def test_a_library_that_can_be_started_is_a_second_copy_too(
 
 
 @pytest.mark.parametrize("data", [b"not a wheel", None])
-def test_packages_that_cannot_be_read_do_not_fit(tmp_path: Path, data: bytes | None) -> None:
+def test_packages_that_cannot_be_read_do_not_fit(tmp_path, data):
     own = wheel(tmp_path, {MODULE: elf()})
     name = "other-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
     other = wheel(tmp_path, {"other/ext.so": elf()}, name=name)
@@ -306,7 +296,7 @@ def test_packages_that_cannot_be_read_do_not_fit(tmp_path: Path, data: bytes | N
     assert not _fits(own, other)
 
 
-def test_packages_of_an_environment_are_not_said_to_fit_a_wheel_that_cannot_be_read(tmp_path: Path) -> None:
+def test_packages_of_an_environment_are_not_said_to_fit_a_wheel_that_cannot_be_read(tmp_path):
     other = wheel(tmp_path, {"other/ext.so": elf()}, name="other-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
     place = environment(tmp_path / "env", other)
     for library, fits in ((elf(), True), (elf()[:300], False)):
@@ -469,7 +459,7 @@ CASES: dict[str, tuple[Topic, dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_kind_of_proof_has_its_lines(case: str, tmp_path: Path) -> None:
+def test_each_kind_of_proof_has_its_lines(case, tmp_path):
     topic, options, expected = CASES[case]
     assert lines_of(topic, tmp_path, **options) == expected
 
@@ -533,7 +523,7 @@ HERE = "import ctypes, os\nhere = os.path.dirname(__file__)\n"
         ("import ctypes\nn = ''\ndef f(): global n; n = input()\nf(); ctypes.CDLL(n or 'libm.so.6')\n", "?"),
     ],
 )
-def test_python_code_that_opens_more_than_is_known(tmp_path: Path, code: str, reason: str) -> None:
+def test_python_code_that_opens_more_than_is_known(tmp_path, code, reason):
     path = wheel(tmp_path, {MODULE: elf(), "demo/__init__.py": code.encode()})
     report = audit([path], against=OPENED).wheels[0]
     held = [p.text for p in report.proofs if p.topic == "against"]
@@ -562,14 +552,14 @@ def test_python_code_that_opens_more_than_is_known(tmp_path: Path, code: str, re
         ("demo-1.0.data/scripts/run", b"#!python\nimport ctypes, sys\nctypes.CDLL(sys.argv[1])\n", False),
     ],
 )
-def test_files_that_python_runs(tmp_path: Path, file: str, content: bytes, followed: bool) -> None:
+def test_files_that_python_runs(tmp_path, file, content, followed):
     assert (
         bool(proved("against", wheel(tmp_path, {MODULE: elf(), file: content}), against=OPENED)) == followed
     )
 
 
 @pytest.mark.parametrize("tag", [0x7FFFFFFD, 0x6FFFFEFC, 0x6FFFFEFB])  # DT_AUXILIARY, DT_AUDIT, DT_DEPAUDIT
-def test_an_auxiliary_library_is_loaded_too(tmp_path: Path, tag: int) -> None:
+def test_an_auxiliary_library_is_loaded_too(tmp_path, tag):
     for name, found in (("libm.so.6", False), ("libcublas.so.12", True)):
         data = elf(filters=[name]).replace(struct.pack("<q", DT["filter"]), struct.pack("<q", tag))
         assert bool(proved("against", wheel(tmp_path, {MODULE: data}), against=OPENED)) == (not found)

@@ -1,7 +1,5 @@
 """What must not be proved of GPU code: of each proof a wheel that has it, and the nearest wheels that do not."""
 
-from __future__ import annotations
-
 import base64
 import bz2
 import gzip
@@ -28,7 +26,6 @@ from gpuforge.audit import audit
 from gpuforge.audit.reach import reach
 from gpuforge.binary import ptx
 from gpuforge.binary.runnable import common_images
-from gpuforge.cuda.kernels import KernelImage
 from gpuforge.expectation import Expectation, HostOnly
 from gpuforge.runtime.arch import Arch
 
@@ -66,15 +63,13 @@ def library(arch: str) -> dict[str, str]:
         pytest.param(set_of(LIBRARIES, b"hello", library("")), b"hello", False, id="not a library"),
     ],
 )
-def test_a_kernel_set_that_does_not_match(
-    tmp_path: Path, index: dict[str, object], data: bytes, matches: bool
-) -> None:
+def test_a_kernel_set_that_does_not_match(tmp_path, index, data, matches):
     file = "k.fatbin" if "modules" in index else "libk.so"
     files = {f"{SET}index.json": json.dumps(index).encode(), f"{SET}{file}": data}
     assert bool(proved("kernel sets", wheel(tmp_path, files))) == matches
 
 
-def test_the_proof_names_the_images_that_were_not_read(tmp_path: Path) -> None:
+def test_the_proof_names_the_images_that_were_not_read(tmp_path):
     for images, more in (
         ([CUBIN, PTX], ""),
         ([CUBIN, PTX, VULKAN], "; of images of iree-vulkan only the files were compared"),
@@ -106,7 +101,7 @@ def test_the_proof_names_the_images_that_were_not_read(tmp_path: Path) -> None:
         "THPVariableClass",
     ],
 )
-def test_a_name_of_torch_that_changes_with_each_release(tmp_path: Path, symbol: str) -> None:
+def test_a_name_of_torch_that_changes_with_each_release(tmp_path, symbol):
     expectation = Expectation(spans=("torch",))
     nearest = [
         "aoti_torch_empty_strided",
@@ -141,9 +136,7 @@ def without_section_headers(folder: Path, function: str, *flags: str) -> bytes:
         ),
     ],
 )
-def test_a_symbol_in_a_library_without_section_headers(
-    tmp_path: Path, flags: tuple[str, ...], codes: list[str]
-) -> None:
+def test_a_symbol_in_a_library_without_section_headers(tmp_path, flags, codes):
     expectation = Expectation(spans=("torch",))
     for function, stable in (("aoti_torch_empty_strided", True), ("_ZN2at4_ops5zeros4callEv", False)):
         path = wheel(tmp_path, {MODULE: without_section_headers(tmp_path, function, *flags)})
@@ -154,14 +147,12 @@ def test_a_symbol_in_a_library_without_section_headers(
 
 
 @pytest.mark.parametrize(("project", "stable"), [("demo", True), ("torch", False)])
-def test_a_package_is_not_said_to_use_none_of_its_own_functions(
-    tmp_path: Path, project: str, stable: bool
-) -> None:
+def test_a_package_is_not_said_to_use_none_of_its_own_functions(tmp_path, project, stable):
     path = wheel(tmp_path, {MODULE: elf()}, name=f"{project}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
     assert bool(proved("stable ABI", path, expectation=Expectation(spans=("torch",)))) == stable
 
 
-def test_names_that_are_too_long_to_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_too_long_to_be_searched(tmp_path, monkeypatch):
     files = {MODULE: elf(undefined=["_ZN2at4_ops5zeros4callEv"], versions={"libc.so.6": ["GLIBC_2.17"]})}
     path, expectation = wheel(tmp_path, files), Expectation(spans=("numpy", "torch"))
     assert proved("platform", path, expectation=expectation)
@@ -186,9 +177,7 @@ def linked_with(*plain: bytes) -> dict[str, bytes]:
         pytest.param([fatbin("sm_80", "sm_90", "compute_80:8.7")], False, ["GF402"], id="other PTX"),
     ],
 )
-def test_code_without_ptx_beside_a_device_link(
-    tmp_path: Path, plain: list[bytes], declared: bool, codes: list[str]
-) -> None:
+def test_code_without_ptx_beside_a_device_link(tmp_path, plain, declared, codes):
     path = wheel(tmp_path, linked_with(*plain))
     expectation = Expectation(cubins=(Arch(8, 0), Arch(9, 0)), ptx=(Arch(9, 0),))
     report = audit([path], expectation=expectation)
@@ -197,7 +186,7 @@ def test_code_without_ptx_beside_a_device_link(
     assert [f.code for f in report.findings if f.code.startswith("GF4")] == codes
 
 
-def test_the_ptx_of_a_device_link_is_for_its_result(tmp_path: Path) -> None:
+def test_the_ptx_of_a_device_link_is_for_its_result(tmp_path):
     for plain, way in (([], "jit"), ([fatbin("sm_80", "sm_90")], "partly")):
         report = audit([wheel(tmp_path, linked_with(*plain))])
         (code,) = report.wheels[0].facts.device
@@ -230,12 +219,12 @@ def proved_host_only(folder: Path, *others: Path, **files: bytes) -> list[str]:
         ("libvulkan.so.1", "libvulkano.so.1"),
     ],
 )
-def test_libraries_of_frameworks_that_need_a_gpu_stack(tmp_path: Path, library: str, nearest: str) -> None:
+def test_libraries_of_frameworks_that_need_a_gpu_stack(tmp_path, library, nearest):
     assert proved_host_only(tmp_path, core=elf(needed=[nearest]))
     assert proved_host_only(tmp_path, core=elf(needed=[library])) == []
 
 
-def test_the_proof_names_the_libraries_that_were_not_read(tmp_path: Path) -> None:
+def test_the_proof_names_the_libraries_that_were_not_read(tmp_path):
     own = elf(soname="libown.so", needed=["libc10.so", "libc.so.6"])
     others = "; what libraries outside of the wheel load was not read: "
     for needed, named in (
@@ -267,9 +256,7 @@ INTEL = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 2, 205)
     ],
 )
 @pytest.mark.parametrize("before", [b"", b"\0data\0", b"text "])
-def test_code_for_gpus_in_the_data_of_a_library(
-    tmp_path: Path, code: bytes, nearest: bytes, before: bytes
-) -> None:
+def test_code_for_gpus_in_the_data_of_a_library(tmp_path, code, nearest, before):
     assert proved_host_only(tmp_path, core=elf(sections={".rodata": before + nearest + b"\0"}))
     assert proved_host_only(tmp_path, core=elf(sections={".rodata": before + code + b"\0"})) == []
 
@@ -278,7 +265,7 @@ def test_code_for_gpus_in_the_data_of_a_library(
 @pytest.mark.parametrize(
     "text", [b".version 1.0 ", b".version 1.0/*", b"//.version 1.0 ", b".version 1.0//", b".version /"]
 )
-def test_a_search_for_ptx_reads_each_byte_once(text: bytes) -> None:
+def test_a_search_for_ptx_reads_each_byte_once(text):
     assert not ptx.occurs(text * 30_000)
     assert not ptx.occurs(text * 30_000 + b"*/\n")
 
@@ -301,7 +288,7 @@ HALIDES = (
         pytest.param({".rodata": bytes(5 << 20) + HALIDES}, False, id="in a large file"),
     ],
 )
-def test_a_text_of_ptx_in_any_library(tmp_path: Path, sections: dict[str, bytes], declared: bool) -> None:
+def test_a_text_of_ptx_in_any_library(tmp_path, sections, declared):
     files = {"demo/k.fatbin": fatbin("sm_80"), "demo/libhal.so": elf(sections=sections)}
     path, expectation = wheel(tmp_path, files), Expectation(cubins=(Arch(8, 0),), exact=True)
     found = proved("GPU code", path, expectation=expectation)
@@ -310,9 +297,7 @@ def test_a_text_of_ptx_in_any_library(tmp_path: Path, sections: dict[str, bytes]
     assert codes & {"GF401", "GF409"} == (set() if declared else {"GF401", "GF409"})
 
 
-def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     for size, declared in ((1 << 20, True), (9 << 20, False)):
         library = elf(sections={".rodata": bytes(size), ".comment": b"GCC 14\0"})
@@ -490,9 +475,7 @@ def tar() -> bytes:
         pytest.param("demo/k.ptx", gzip.compress(TEXT), INSIDE, id="a packed file with the name of PTX"),
     ],
 )
-def test_code_is_not_as_declared_beside_a_file_that_may_have_more(
-    tmp_path: Path, file: str, content: bytes, reason: str
-) -> None:
+def test_code_is_not_as_declared_beside_a_file_that_may_have_more(tmp_path, file, content, reason):
     path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), file: content})
     report = audit([path], expectation=Expectation(cubins=(Arch(8, 0),))).wheels[0]
     name = file.rpartition("/")[2]
@@ -518,9 +501,7 @@ def test_code_is_not_as_declared_beside_a_file_that_may_have_more(
         ("demo/libcudart.so.12", elf(), False),
     ],
 )
-def test_code_that_is_not_the_projects_by_its_name_is_named(
-    tmp_path: Path, file: str, content: bytes, named: bool
-) -> None:
+def test_code_that_is_not_the_projects_by_its_name_is_named(tmp_path, file, content, named):
     path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), file: content})
     (text,) = proved("GPU code", path, expectation=Expectation(cubins=(Arch(8, 0),)))
     name = file.rpartition("/")[2]
@@ -546,8 +527,8 @@ def test_code_that_is_not_the_projects_by_its_name_is_named(
     ],
 )
 def test_lto_ir_and_unknown_images_are_not_the_declared_code(
-    tmp_path: Path, containers: list[str], inputs: list[str], linkage: str, declared: bool, codes: list[str]
-) -> None:
+    tmp_path, containers, inputs, linkage, declared, codes
+):
     sections = {
         name: b"".join(fatbin(*archs.split()) for archs in each)
         for name, each in ((".nv_fatbin", containers), ("__nv_relfatbin", inputs))
@@ -565,9 +546,7 @@ def test_lto_ir_and_unknown_images_are_not_the_declared_code(
     ("code", "named"),
     [("lto_80", "lto-ir compute_80"), ("16_80", "kind-16 compute_80"), ("sm_80", "sm_80"), ("", "")],
 )
-def test_lto_ir_and_unknown_images_are_found_where_no_code_is_declared(
-    tmp_path: Path, code: str, named: str
-) -> None:
+def test_lto_ir_and_unknown_images_are_found_where_no_code_is_declared(tmp_path, code, named):
     path = wheel(tmp_path, {"demo/k.fatbin": fatbin(*code.split())})
     report = audit([path], expectation=Expectation(no_code=True))
     assert [s.item for f in report.findings if f.code == "GF409" for s in f.subjects] == [
@@ -575,14 +554,14 @@ def test_lto_ir_and_unknown_images_are_found_where_no_code_is_declared(
     ]
 
 
-def test_the_proof_names_images_of_unknown_kinds(tmp_path: Path) -> None:
+def test_the_proof_names_images_of_unknown_kinds(tmp_path):
     path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80", "16_80")})
     (found,) = proved("GPU code", path)
     assert found == "fatbin containers: 1 of sm_80 + unknown images (kind-16), no PTX"
 
 
 @pytest.mark.parametrize("files", [{}, {"demo/k.ptx": b"\n" + b".version 9.0\n.target sm_90\n"}])
-def test_ptx_that_is_declared_and_empty_is_no_code(tmp_path: Path, files: dict[str, bytes]) -> None:
+def test_ptx_that_is_declared_and_empty_is_no_code(tmp_path, files):
     path = wheel(tmp_path, {MODULE: elf(), **files})
     report = audit([path], expectation=Expectation(ptx=(Arch(9, 0),)))
     assert [f.code for f in report.findings if f.severity == "error"] == ["GF401"]
@@ -597,8 +576,8 @@ def test_ptx_that_is_declared_and_empty_is_no_code(tmp_path: Path, files: dict[s
     ],
 )
 def test_architectures_are_for_the_users_compilers_alone_where_sets_have_other_targets(
-    tmp_path: Path, targets: dict[str, tuple[KernelImage, ...]], sources: tuple[str, ...], ends: list[str]
-) -> None:
+    tmp_path, targets, sources, ends
+):
     """A set by IREE beside sources for NVRTC: the wheel has no code for CUDA, and promises none."""
     expectation = Expectation(cubins=(Arch(8, 0),), kernel_sets=("ml",), source_sets=sources, targets=targets)
     report = audit([wheel(tmp_path, {MODULE: elf()})], expectation=expectation)
@@ -615,15 +594,13 @@ def test_architectures_are_for_the_users_compilers_alone_where_sets_have_other_t
         pytest.param(fatbin("sm_80", "compute_90:8.7") + fatbin("lto_80"), False, id="one has LTO-IR"),
     ],
 )
-def test_the_images_of_a_module_are_those_that_each_container_has(
-    tmp_path: Path, data: bytes, matches: bool
-) -> None:
+def test_the_images_of_a_module_are_those_that_each_container_has(tmp_path, data, matches):
     index = set_of(INDEX, data, CUBIN, PTX)
     files = {f"{SET}index.json": json.dumps(index).encode(), f"{SET}k.fatbin": data}
     assert bool(proved("kernel sets", wheel(tmp_path, files))) == matches
 
 
-def test_a_damaged_module_does_not_match_its_index(tmp_path: Path) -> None:
+def test_a_damaged_module_does_not_match_its_index(tmp_path):
     whole = fatbin("sm_80", "compute_90:8.7", "sm_90")
     data = whole[:-320] + bytes(320)  # the last entry is of no kind
     index = set_of(INDEX, data, CUBIN, PTX)

@@ -1,7 +1,5 @@
 """What must not be proved of NEEDED libraries: a wheel whose import finds them all, and the nearest whose does not."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -255,9 +253,7 @@ LOST = "error GF202"
         ),
     ],
 )
-def test_a_library_that_the_linker_does_not_load(
-    tmp_path: Path, files: Files, nearest: Files, finding: str
-) -> None:
+def test_a_library_that_the_linker_does_not_load(tmp_path, files, nearest, finding):
     good, found = judged(tmp_path, files), judged(tmp_path, nearest)
     assert finding not in good
     assert "proved" in good
@@ -265,7 +261,7 @@ def test_a_library_that_the_linker_does_not_load(
     assert "proved" not in found
 
 
-def test_the_line_says_what_is_found_only_by_the_paths_of_others(tmp_path: Path) -> None:
+def test_the_line_says_what_is_found_only_by_the_paths_of_others(tmp_path):
     said = {
         path: " ".join(each.text for each in audit([wheel(tmp_path, by_rpath(path))]).wheels[0].proofs)
         for path in (None, "$ORIGIN")
@@ -315,14 +311,14 @@ ELSEWHERE = elf(soname="libx.so.1", machine=AARCH64)
         ),
     ],
 )
-def test_a_library_that_glibc_finds_and_musl_does_not(tmp_path: Path, files: Files, finding: str) -> None:
+def test_a_library_that_glibc_finds_and_musl_does_not(tmp_path, files, finding):
     assert "proved" in judged(tmp_path, files)
     found = judged(tmp_path, files, "musllinux_1_2_x86_64")
     assert finding in found
     assert "proved" not in found
 
 
-def test_musl_finds_by_its_own_rules_also_without_a_tag_for_it(tmp_path: Path) -> None:
+def test_musl_finds_by_its_own_rules_also_without_a_tag_for_it(tmp_path):
     """Alpine's pip tags what it builds linux_x86_64."""
     for musl in (False, True):
         needed = ["libx.so.1", "libc.musl-x86_64.so.1" if musl else "libc.so.6"]
@@ -331,7 +327,7 @@ def test_musl_finds_by_its_own_rules_also_without_a_tag_for_it(tmp_path: Path) -
         assert (LOST in found, "proved" in found) == (musl, not musl)
 
 
-def test_a_library_that_musl_finds(tmp_path: Path) -> None:
+def test_a_library_that_musl_finds(tmp_path):
     for files in ({**module(), **X}, by_rpath(None)):
         assert judged(tmp_path, files, "musllinux_1_2_x86_64") == ["proved"]
 
@@ -346,9 +342,7 @@ def test_a_library_that_musl_finds(tmp_path: Path) -> None:
         ("libnvidia-gpucomp.so.580.95.05", "libnvidia-gpucomp.so.580.95.05 (not in every driver)", False),
     ],
 )
-def test_a_name_of_the_drivers_that_not_every_driver_has(
-    tmp_path: Path, name: str, subject: str, found: bool
-) -> None:
+def test_a_name_of_the_drivers_that_not_every_driver_has(tmp_path, name, subject, found):
     files = module(None, name)
     (finding,) = (f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF206")
     assert lines(finding) == (f"{subject}, NEEDED by {MODULE}",)
@@ -359,9 +353,7 @@ def test_a_name_of_the_drivers_that_not_every_driver_has(
     ("runpath", "once"), [("$ORIGIN/../torch/lib", ""), (None, ", once torch is imported")]
 )
 @pytest.mark.parametrize("beside", [False, True])
-def test_what_an_import_has_loaded_is_found_once_it_was_imported(
-    tmp_path: Path, runpath: str | None, once: str, beside: bool
-) -> None:
+def test_what_an_import_has_loaded_is_found_once_it_was_imported(tmp_path, runpath, once, beside):
     """Without Python code nobody imports anything first."""
     own = wheel(tmp_path, module(runpath, "libc10.so"), requires=["torch==2.4.1"])
     (audited, *_) = audit([own, *([torch(tmp_path)] if beside else [])]).wheels
@@ -369,7 +361,7 @@ def test_what_an_import_has_loaded_is_found_once_it_was_imported(
     assert found.startswith(f"every NEEDED library is found{once}: ")
 
 
-def test_what_an_imported_package_has_loaded_of_others_is_found_once_it_was_imported(tmp_path: Path) -> None:
+def test_what_an_imported_package_has_loaded_of_others_is_found_once_it_was_imported(tmp_path):
     files = {"nvidia/cuda_runtime/lib/libcudart.so.12": elf(soname="libcudart.so.12")}
     runtime = wheel(
         tmp_path, files, name="nvidia_cuda_runtime_cu12-12.4.127-py3-none-manylinux_2_17_x86_64.whl"
@@ -393,7 +385,7 @@ def judged(folder: Path, files: Files, platform: str = "manylinux_2_17_x86_64") 
 @pytest.mark.parametrize(
     ("tag", "found"), [("py3-none", False), ("cp310-cp310", True), ("cp311-cp311", False)]
 )
-def test_a_library_among_the_packages_of_one_python(tmp_path: Path, tag: str, found: bool) -> None:
+def test_a_library_among_the_packages_of_one_python(tmp_path, tag, found):
     place = "demo-1.0.data/data/lib64/python3.10/site-packages"
     name = f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl"
     for files in (

@@ -1,10 +1,7 @@
 """What must not be proved of platform tags: of each wheel that keeps its tag, the nearest wheels that do not."""
 
-from __future__ import annotations
-
 import gzip
 import struct
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -69,7 +66,7 @@ NEWER = elf(versions={"libc.so.6": ["GLIBC_2.99"]})
         ),
     ],
 )
-def test_objects_that_are_not_read(tmp_path: Path, file: str, content: bytes, end: str, reason: str) -> None:
+def test_objects_that_are_not_read(tmp_path, file, content, end, reason):
     path = wheel(tmp_path, {MODULE: elf(versions=GLIBC), file: content}, name=tagged(TAG))
     report = audit([path]).wheels[0]
     reason = reason.format(file.rpartition("/")[2])
@@ -180,9 +177,7 @@ def findings(path: Path) -> set[str]:
         ),
     ],
 )
-def test_a_tag_that_objects_do_not_keep(
-    tmp_path: Path, good: bytes, nearest: bytes, platform: str, code: str
-) -> None:
+def test_a_tag_that_objects_do_not_keep(tmp_path, good, nearest, platform, code):
     for data, holds in ((good, True), (nearest, False)):
         path = wheel(tmp_path, {MODULE: data}, name=tagged(*platform.split(".")))
         assert bool(proved("platform", path)) == holds
@@ -190,7 +185,7 @@ def test_a_tag_that_objects_do_not_keep(
 
 
 @pytest.mark.parametrize(("minor", "holds"), [(41, True), (99, False)])
-def test_a_tag_beyond_the_newest_policy(tmp_path: Path, minor: int, holds: bool) -> None:
+def test_a_tag_beyond_the_newest_policy(tmp_path, minor, holds):
     data = elf(
         needed=["libstdc++.so.6", "libc.so.6"], versions={**GLIBC, "libstdc++.so.6": ["GLIBCXX_3.4.29"]}
     )
@@ -199,7 +194,7 @@ def test_a_tag_beyond_the_newest_policy(tmp_path: Path, minor: int, holds: bool)
     assert "GF501" not in findings(path)
 
 
-def test_musl_leaves_the_stack_alone(tmp_path: Path) -> None:
+def test_musl_leaves_the_stack_alone(tmp_path):
     data = elf(needed=["libc.musl-x86_64.so.1"]).replace(GNU_STACK, UNKNOWN)
     assert "GF503" not in findings(wheel(tmp_path, {MODULE: data}, name=tagged("musllinux_1_2_x86_64")))
 
@@ -214,7 +209,7 @@ def test_musl_leaves_the_stack_alone(tmp_path: Path) -> None:
         pytest.param("libstdc++.so.6", [TAG], True, id="libstdc++ on glibc"),
     ],
 )
-def test_a_library_of_another_system(tmp_path: Path, needed: str, platforms: list[str], found: bool) -> None:
+def test_a_library_of_another_system(tmp_path, needed, platforms, found):
     path = wheel(
         tmp_path, {MODULE: elf(needed=[needed, "libc.so.6"], versions=GLIBC)}, name=tagged(*platforms)
     )
@@ -225,9 +220,7 @@ def test_a_library_of_another_system(tmp_path: Path, needed: str, platforms: lis
     ("interpreter", "holds"),
     [("/lib64/ld-linux-x86-64.so.2", True), ("/nix/store/a-glibc/lib/ld-linux-x86-64.so.2", False)],
 )
-def test_a_program_that_names_a_loader_of_the_build_machine(
-    tmp_path: Path, interpreter: str, holds: bool
-) -> None:
+def test_a_program_that_names_a_loader_of_the_build_machine(tmp_path, interpreter, holds):
     files = {"demo-1.0.data/scripts/tool": elf(interpreter=interpreter, versions=GLIBC)}
     path = wheel(tmp_path, files, name=tagged(TAG))
     assert bool(proved("platform", path)) == holds
@@ -243,9 +236,7 @@ def test_a_program_that_names_a_loader_of_the_build_machine(
         pytest.param("libm.so.6", [TAG, "musllinux_1_2_x86_64"], True, id="a part of either C library"),
     ],
 )
-def test_a_wheel_for_both_c_libraries_has_what_both_systems_bring(
-    tmp_path: Path, library: str, platforms: list[str], is_there: bool
-) -> None:
+def test_a_wheel_for_both_c_libraries_has_what_both_systems_bring(tmp_path, library, platforms, is_there):
     path = wheel(tmp_path, {MODULE: elf(needed=[library])}, name=tagged(*platforms))
     assert ("GF201" not in findings(path)) is is_there
     assert bool(proved("providers", path)) is is_there
@@ -295,9 +286,7 @@ NEEDS_CUDNN = {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
         ),
     ],
 )
-def test_packages_of_an_environment_that_a_wheel_is_not_installed_beside(
-    tmp_path: Path, requires: Sequence[str], change: dict[str, str], code: str | None
-) -> None:
+def test_packages_of_an_environment_that_a_wheel_is_not_installed_beside(tmp_path, requires, change, code):
     other = one(tmp_path, "other-1.0", {"other/ext.so": elf()})
     place = environment(tmp_path / "env", other)
     machine = AARCH64 if "aarch64" in change.get("name", "") else 62
@@ -316,7 +305,7 @@ def test_packages_of_an_environment_that_a_wheel_is_not_installed_beside(
         (["nvidia-cudnn-cu12>=9,<8"], False),
     ],
 )
-def test_clauses_that_no_release_meets(tmp_path: Path, requires: Sequence[str], found: bool) -> None:
+def test_clauses_that_no_release_meets(tmp_path, requires, found):
     path = wheel(tmp_path, NEEDS_CUDNN, requires=requires)
     assert bool(proved("providers", path)) == found
     assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
@@ -332,9 +321,7 @@ def test_clauses_that_no_release_meets(tmp_path: Path, requires: Sequence[str], 
         ("musllinux_1_2_x86_64", 62, False),
     ],
 )
-def test_packages_without_wheels_for_the_platform(
-    tmp_path: Path, platform: str, machine: int, found: bool
-) -> None:
+def test_packages_without_wheels_for_the_platform(tmp_path, platform, machine, found):
     needed = ["libcudnn.so.9", *(["libc.musl-x86_64.so.1"] if "musl" in platform else [])]
     files = {MODULE: elf(needed=needed, runpath=CUDNN, machine=machine)}
     path = wheel(
@@ -358,9 +345,7 @@ def test_packages_without_wheels_for_the_platform(
         ("libcudnn.so.9", "nvidia-cudnn-cu12==9.999.*", False),
     ],
 )
-def test_clauses_that_allow_no_release_like_those_seen(
-    tmp_path: Path, needed: str, line: str, found: bool
-) -> None:
+def test_clauses_that_allow_no_release_like_those_seen(tmp_path, needed, line, found):
     (library,) = (each for each in candidates(needed) if each.package == Requirement(line).name)
     files = {MODULE: elf(needed=[needed], runpath=f"$ORIGIN/../{library.folder}")}
     path = wheel(tmp_path, files, requires=[line])
@@ -380,9 +365,7 @@ def test_clauses_that_allow_no_release_like_those_seen(
         ("libcudss.so.0", "nvidia/cu12/lib", "nvidia-cudss-cu12", False),
     ],
 )
-def test_libraries_that_later_releases_lack(
-    tmp_path: Path, needed: str, folder: str, line: str, found: bool
-) -> None:
+def test_libraries_that_later_releases_lack(tmp_path, needed, folder, line, found):
     path = wheel(tmp_path, {MODULE: elf(needed=[needed], runpath=f"$ORIGIN/../{folder}")}, requires=[line])
     assert bool(proved("providers", path)) == found
     assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
@@ -391,9 +374,7 @@ def test_libraries_that_later_releases_lack(
 @pytest.mark.parametrize(
     ("soname", "runpath"), [("libnvcomp.so.3", "$ORIGIN/../nvidia/nvcomp"), ("libcudnn.so.77", CUDNN)]
 )
-def test_a_version_that_no_release_of_nvidias_package_was_seen_to_have(
-    tmp_path: Path, soname: str, runpath: str
-) -> None:
+def test_a_version_that_no_release_of_nvidias_package_was_seen_to_have(tmp_path, soname, runpath):
     lines = ["nvidia-nvcomp-cu12", "nvidia-cudnn-cu12"]
     assert proved("providers", wheel(tmp_path, NEEDS_CUDNN, requires=lines))
     path = wheel(tmp_path, {MODULE: elf(needed=[soname], runpath=runpath)}, requires=lines)
@@ -415,9 +396,7 @@ def test_a_version_that_no_release_of_nvidias_package_was_seen_to_have(
         ("cp311-cp311", "", ['sys_platform == "linux"'], True),
     ],
 )
-def test_packages_that_some_pythons_do_not_get(
-    tmp_path: Path, python: str, requires_python: str, markers: Sequence[str], found: bool
-) -> None:
+def test_packages_that_some_pythons_do_not_get(tmp_path, python, requires_python, markers, found):
     files = {"demo/libext.so": elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
     lines = [f"nvidia-cudnn-cu12>=9; {marker}" for marker in markers]
     name = f"demo-1.0-{python}-manylinux_2_17_x86_64.whl"
@@ -429,7 +408,7 @@ def test_packages_that_some_pythons_do_not_get(
 
 
 @pytest.mark.parametrize(("extras", "found"), [(["Cuda"], True), ([], False), (["other"], False)])
-def test_an_extra_that_metadata_does_not_provide(tmp_path: Path, extras: Sequence[str], found: bool) -> None:
+def test_an_extra_that_metadata_does_not_provide(tmp_path, extras, found):
     path = wheel(tmp_path, NEEDS_CUDNN, requires=['nvidia-cudnn-cu12>=9; extra == "cuda"'], extras=extras)
     assert bool(proved("providers", path)) == found
     assert {(f.code, f.severity) for f in audit([path]).findings} == (
@@ -437,7 +416,7 @@ def test_an_extra_that_metadata_does_not_provide(tmp_path: Path, extras: Sequenc
     )
 
 
-def test_the_report_says_why_a_declared_package_need_not_bring_a_library(tmp_path: Path) -> None:
+def test_the_report_says_why_a_declared_package_need_not_bring_a_library(tmp_path):
     folders = ("curand", "cudnn", "nccl")
     files = {
         "demo/libext.so": elf(
@@ -463,9 +442,7 @@ def test_the_report_says_why_a_declared_package_need_not_bring_a_library(tmp_pat
         ('; extra == "x"', "", True),
     ],
 )
-def test_what_a_package_needs_is_not_there_without_an_extra(
-    tmp_path: Path, own: str, extra: str, complete: bool
-) -> None:
+def test_what_a_package_needs_is_not_there_without_an_extra(tmp_path, own, extra, complete):
     folder = "nvidia/cusolver/lib"
     shared = Shared("libcusolver.so.11", folder, ("libcurand.so.10",))
     release = PackageRelease("nvidia-cusolver-cu12", "11.6.1.9", "newest", "", "", libraries=(shared,))
@@ -502,9 +479,7 @@ CTYPES = b'import ctypes\nctypes.CDLL("lib%s")\nfrom . import ext\n'
         ({MODULE: elf(sections={".rodata": b"\0libcudart.so.12\0"})}, (), ""),
     ],
 )
-def test_what_is_opened_or_required_is_a_second_copy_too(
-    tmp_path: Path, files: Mapping[str, bytes], requires: Sequence[str], found: str
-) -> None:
+def test_what_is_opened_or_required_is_a_second_copy_too(tmp_path, files, requires, found):
     libraries = tmp_path / "toolkit" / "lib64"
     libraries.mkdir(parents=True)
     for name in ("libcudart.so.13", "libcublas.so.13", "libcudart.so"):
@@ -516,7 +491,7 @@ def test_what_is_opened_or_required_is_a_second_copy_too(
     assert severities == ({found} - {"proof", ""})
 
 
-def test_the_report_names_required_packages_of_another_cuda_release(tmp_path: Path) -> None:
+def test_the_report_names_required_packages_of_another_cuda_release(tmp_path):
     path = wheel(tmp_path, {MODULE: elf()}, requires=["nvidia-curand-cu12", "nvidia-cuda-runtime-cu12"])
     brought = against.Against("the toolkit 13.0", frozenset(["libcudart.so.13"]))
     hold("audit/not_proved_against.txt", text.render(audit([path], against=brought), width=100))
@@ -537,9 +512,7 @@ def test_the_report_names_required_packages_of_another_cuda_release(tmp_path: Pa
         ("libdemo_x.so", "libdemo-cu12", False),  # nobody here has seen that package
     ],
 )
-def test_a_package_called_like_a_library_need_not_have_it(
-    tmp_path: Path, needed: str, line: str, found: bool
-) -> None:
+def test_a_package_called_like_a_library_need_not_have_it(tmp_path, needed, line, found):
     path = wheel(tmp_path, {MODULE: elf(needed=[needed])}, requires=[line])
     assert bool(proved("providers", path)) == found
     assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})

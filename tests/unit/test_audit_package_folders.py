@@ -1,9 +1,5 @@
 """Where libraries of packages lie: folders that are searched, links that are made after installation."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from audit_samples import elf, said, wheel
 
@@ -11,9 +7,7 @@ from gpuforge.audit import audit, layout
 
 
 @pytest.mark.parametrize(("strings", "codes"), [((), []), (("another",), ["GF202"])])
-def test_a_linkers_name_finds_what_the_library_finds(
-    tmp_path: Path, strings: tuple[str, ...], codes: list[str]
-) -> None:
+def test_a_linkers_name_finds_what_the_library_finds(tmp_path, strings, codes):
     library = elf(soname="libx.so.1", needed=["libnccl.so.2"])
     files = {
         "demo/__init__.py": b"x = 1\n",
@@ -34,9 +28,7 @@ def test_a_linkers_name_finds_what_the_library_finds(
         (b"", ["GF202"]),
     ],
 )
-def test_symbolic_links_may_be_made_after_installation(
-    tmp_path: Path, lines: bytes, codes: list[str]
-) -> None:
+def test_symbolic_links_may_be_made_after_installation(tmp_path, lines, codes):
     files = {
         "demo/__init__.py": b"x = 1\n",
         "demo/ext.so": elf(needed=["libx.so.4"], runpath="$ORIGIN/lib"),
@@ -46,7 +38,7 @@ def test_symbolic_links_may_be_made_after_installation(
     assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == codes
 
 
-def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: Path) -> None:
+def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path):
     files = {"PyQt5/QtCore.abi3.so": elf(needed=["libQt5Core.so.5"], runpath="$ORIGIN/Qt5/lib")}
     one = wheel(tmp_path, files, requires=["PyQt5-Qt5>=5.15.2", "PyQt5-sip"])
     (found,) = audit([one]).findings
@@ -67,7 +59,7 @@ def test_a_required_package_may_have_what_its_folder_is_searched_for(tmp_path: P
         ("nvidia-cusparselt-cu13>=0.10", "nvidia/cu13/lib"),
     ],
 )
-def test_a_package_may_have_had_another_folder(tmp_path: Path, package: str, folder: str) -> None:
+def test_a_package_may_have_had_another_folder(tmp_path, package, folder):
     paths = "$ORIGIN/../cusparselt/lib:$ORIGIN/../nvidia/cusparselt/lib:$ORIGIN/../nvidia/cu13/lib"
     for runpath in (f"$ORIGIN/../{folder}", paths):
         files = {"demo/ext.so": elf(needed=["libcusparseLt.so.0"], runpath=runpath)}
@@ -91,9 +83,7 @@ def test_a_package_may_have_had_another_folder(tmp_path: Path, package: str, fol
         ("demo-core==1.0,!=1.0", "warning"),
     ],
 )
-def test_a_package_whose_libraries_are_known_has_no_others(
-    tmp_path: Path, requires: str, severity: str
-) -> None:
+def test_a_package_whose_libraries_are_known_has_no_others(tmp_path, requires, severity):
     files = {"demo/ext.so": elf(needed=["libavutil.so.58"])}
     (found,) = said(audit([wheel(tmp_path, files, requires=[requires])]), "GF201")
     assert found.severity == severity
@@ -101,9 +91,7 @@ def test_a_package_whose_libraries_are_known_has_no_others(
 
 @pytest.mark.parametrize("needed", [[], ["libnuma.so.1"]])
 @pytest.mark.parametrize(("requires", "severity"), [(["ops==1.0"], "warning"), ([], "error")])
-def test_a_required_package_may_load_its_own_library(
-    tmp_path: Path, requires: list[str], severity: str, needed: list[str]
-) -> None:
+def test_a_required_package_may_load_its_own_library(tmp_path, requires, severity, needed):
     text = b"import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib', 'libcue.so'))\n"
     lib = {"ops/__init__.py": text, "ops/lib/libcue.so": elf(soname="libcue.so", needed=needed)}
     other = wheel(tmp_path, lib, name="ops-1.0-py3-none-manylinux_2_17_x86_64.whl")
@@ -113,7 +101,7 @@ def test_a_required_package_may_load_its_own_library(
     assert [f.severity for f in said(audit([one, other]), "GF202")] == [severity]
 
 
-def test_one_object_of_a_wheel_may_search_for_all(tmp_path: Path) -> None:
+def test_one_object_of_a_wheel_may_search_for_all(tmp_path):
     files = {
         "demo/ext.so": elf(needed=["libpart-core.so"], runpath="$ORIGIN/../part"),
         "demo/plugins/a.so": elf(needed=["libpart-core.so"]),
@@ -131,9 +119,7 @@ def test_one_object_of_a_wheel_may_search_for_all(tmp_path: Path) -> None:
         (["numpy", "intelhex"], "warning"),
     ],
 )
-def test_required_packages_may_use_the_environments_own_lib_folder(
-    tmp_path: Path, requires: list[str], severity: str
-) -> None:
+def test_required_packages_may_use_the_environments_own_lib_folder(tmp_path, requires, severity):
     files = {
         "demo/ext.so": elf(needed=["libsycl.so.9"], rpath="$ORIGIN/../../.."),
         "demo/libcore.so": elf(soname="libcore.so", needed=["libsycl.so.9"]),
@@ -142,7 +128,7 @@ def test_required_packages_may_use_the_environments_own_lib_folder(
     assert [(f.severity, len(f.files)) for f in found] == [(severity, 2)]
 
 
-def test_a_package_of_a_library_is_asked_to_load_it(tmp_path: Path) -> None:
+def test_a_package_of_a_library_is_asked_to_load_it(tmp_path):
     files = {
         "demo/__init__.py": b"import nvidia.libnvcomp\n\nnvidia.libnvcomp.load_library()\nfrom demo.ext import *\n",
         "demo/ext.so": elf(needed=["libnvcomp.so.5"]),
@@ -154,7 +140,7 @@ def test_a_package_of_a_library_is_asked_to_load_it(tmp_path: Path) -> None:
     assert [(f.code, f.severity) for f in report.findings] == [("GF202", "error")]
 
 
-def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_path: Path) -> None:
+def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_path):
     files = {"demo/lib/libdemo.so": elf(needed=["libz3.so"], runpath="$ORIGIN/../../z3/lib")}
     assert audit([wheel(tmp_path, files, requires=["z3-solver<4.15.5,>=4.13.0"])]).worst() is None
     assert said(audit([wheel(tmp_path, files)]), "GF203")
@@ -171,6 +157,6 @@ def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_p
         ("/usr/lib/x", "/usr/lib/x", ""),
     ],
 )
-def test_a_folder_is_below_the_packages_the_environment_or_neither(path: str, text: str, top: str) -> None:
+def test_a_folder_is_below_the_packages_the_environment_or_neither(path, text, top):
     place = layout.Folder.of(path)
     assert (str(place), place.top) == (text, top)

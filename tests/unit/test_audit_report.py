@@ -1,7 +1,5 @@
 """The reports, whole: as text at 80 columns and as JSON that its schema accepts."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -22,7 +20,7 @@ from markdown_it import MarkdownIt
 import gpuforge.audit
 from gpuforge import __version__
 from gpuforge.audit import audit
-from gpuforge.audit.findings import Severity, Subject, facts_of
+from gpuforge.audit.findings import Subject, facts_of
 from gpuforge.audit.judge import Ignore, Report
 from gpuforge.audit.report import data, junit, markdown, sarif, sentences, tables, text
 from gpuforge.audit.report.sentences import bullets, lines
@@ -71,7 +69,7 @@ def report(tmp_path: Path) -> Report:
     )
 
 
-def test_the_text_report(report: Report) -> None:
+def test_the_text_report(report):
     found = text.render(report, width=80)
     # all but commands, which are to be copied
     whole = [line for line in found.splitlines() if not line.lstrip().startswith(("patchelf ", "sed "))]
@@ -80,7 +78,7 @@ def test_the_text_report(report: Report) -> None:
     hold("report.txt", found)
 
 
-def test_the_json_report(report: Report, tmp_path: Path) -> None:
+def test_the_json_report(report, tmp_path):
     found = (
         data.dumps(report)
         .replace(str(tmp_path), "DIST")
@@ -90,21 +88,19 @@ def test_the_json_report(report: Report, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 256])
-def test_the_json_report_is_written_in_pieces(
-    report: Report, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_json_report_is_written_in_pieces(report, at_once, monkeypatch):
     monkeypatch.setattr(data, "_AT_ONCE", at_once)
     assert data.dumps(report) == json.dumps(data.as_data(report), indent=2) + "\n"
 
 
-def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:
+def test_the_json_report_is_valid_against_its_schema(report):
     Draft202012Validator.check_schema(SCHEMA)
     Draft202012Validator(SCHEMA).validate(json.loads(data.dumps(report)))
     assert SCHEMA["properties"]["schema"]["const"] == data.SCHEMA
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_colour_changes_nothing_of_what_is_said(report: Report, width: int) -> None:
+def test_colour_changes_nothing_of_what_is_said(report, width):
     for held in (report, sample()):
         coloured = text.render(held, width=width, color=True, verbose=True, show_tree=True, show_gpus=True)
         assert "\x1b[" in coloured
@@ -114,13 +110,13 @@ def test_colour_changes_nothing_of_what_is_said(report: Report, width: int) -> N
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_tree_and_the_gpus(width: int) -> None:
+def test_the_tree_and_the_gpus(width):
     found = text.render(sample(), width=width, verbose=True, show_tree=True, show_gpus=True)
     assert all(len(line) <= width and line == line.rstrip() for line in found.splitlines())
     hold(f"everything-{width}.txt", found)
 
 
-def test_every_subject_is_listed_with_verbose() -> None:
+def test_every_subject_is_listed_with_verbose():
     report = sample()
     first, other = report.wheels
     files = tuple(f"bad/deep/{n}.so" for n in range(20))
@@ -130,7 +126,7 @@ def test_every_subject_is_listed_with_verbose() -> None:
     assert all(f"- {file}\n" in text.render(report, verbose=True) for file in files)
 
 
-def test_of_a_whole_environment_only_what_has_binaries_is_shown() -> None:
+def test_of_a_whole_environment_only_what_has_binaries_is_shown():
     report = sample()
     bad, good = report.wheels
     good = good._replace(facts=good.facts._replace(form="installed"))
@@ -139,7 +135,7 @@ def test_of_a_whole_environment_only_what_has_binaries_is_shown() -> None:
     assert "1 more installed distribution has no binaries and no findings\n" in found
 
 
-def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
+def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use():
     found = data.as_data(sample(), ["--ignore GF999=x: no finding matches it"])
     Draft202012Validator(SCHEMA).validate(found)
     assert found["unused"] == ["--ignore GF999=x: no finding matches it"]
@@ -177,13 +173,13 @@ MANY = tuple(f"{letter}.so" for letter in "abcdefg")
         (Subject("x.so", item="sm_80", detail="in 1 of 2 containers"), "x.so: sm_80: in 1 of 2 containers"),
     ],
 )
-def test_long_lists_of_names_are_cut_where_a_person_reads(subject: Subject, line: str) -> None:
+def test_long_lists_of_names_are_cut_where_a_person_reads(subject, line):
     finding = sample().findings[0]._replace(subjects=(subject,))
     assert bullets(finding) == (line,)
     assert " more" not in lines(finding)[0]
 
 
-def test_libraries_of_one_provider_are_one_bullet() -> None:
+def test_libraries_of_one_provider_are_one_bullet():
     subjects = [
         Subject(library=f"lib{n}.so", provider="torch", needed_by=(f"{n}.so", "x.so")) for n in range(5)
     ]
@@ -192,7 +188,7 @@ def test_libraries_of_one_provider_are_one_bullet() -> None:
     assert lines(finding)[0] == "lib0.so (torch), NEEDED by 0.so, x.so"
 
 
-def test_what_is_accepted_is_told_once_for_each_reason(tmp_path: Path) -> None:
+def test_what_is_accepted_is_told_once_for_each_reason(tmp_path):
     files = {f"demo/{name}.so": elf(stack=EXEC_STACK) for name in "abcde"}
     report = audit([wheel(tmp_path, files)], ignore=[Ignore("GF503", "known")])
     lines = text.render(report).splitlines()
@@ -205,11 +201,11 @@ def test_what_is_accepted_is_told_once_for_each_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "shown"), [(22_700_000, "22.7"), (100_000, "0.1"), (20_604, "0.0206"), (7, "0.0001")]
 )
-def test_a_size_of_gpu_code_is_never_all_zeros(size: int, shown: str) -> None:
+def test_a_size_of_gpu_code_is_never_all_zeros(size, shown):
     assert tables._megabytes(size) == shown
 
 
-def test_what_several_wheels_make_true_has_a_section_of_its_own(tmp_path: Path) -> None:
+def test_what_several_wheels_make_true_has_a_section_of_its_own(tmp_path):
     cudart = elf(soname="libcudart.so.13")
     one, other = (
         wheel(
@@ -226,14 +222,14 @@ def test_what_several_wheels_make_true_has_a_section_of_its_own(tmp_path: Path) 
     assert together.rstrip().splitlines()[-1].startswith("2 wheels: 1 with errors")
 
 
-def test_findings_for_information_are_named_and_shown_on_request(tmp_path: Path) -> None:
+def test_findings_for_information_are_named_and_shown_on_request(tmp_path):
     files = {"demo/ext.so": elf(sections={".nv_fatbin": fatbin("sm_90a", "compute_90a:8.4")})}
     report = audit([wheel(tmp_path, files)])
     assert "  info      GF404 (--verbose shows the findings for information)\n" in text.render(report)
     assert "  info      GF404 Kernels are compiled only for" in text.render(report, verbose=True)
 
 
-def test_what_several_files_have_of_one_list_is_a_line_for_each_part(report: Report) -> None:
+def test_what_several_files_have_of_one_list_is_a_line_for_each_part(report):
     (first, *_) = report.findings
     wants = {"a.so": ("A_1", "B_1"), "b.so": ("A_1", "B_1", "B_2"), "c.so": ("B_2",)}
     subjects = tuple(Subject(file=file, detail="wants", names=names) for file, names in wants.items())
@@ -247,7 +243,7 @@ def test_what_several_files_have_of_one_list_is_a_line_for_each_part(report: Rep
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])
-def test_a_name_with_spaces_is_not_broken_either(width: int, tmp_path: Path) -> None:
+def test_a_name_with_spaces_is_not_broken_either(width, tmp_path):
     name = "demo/a folder of plugins/an extension with a name.so"
     needs = elf(needed=["libcudart.so.12"], rpath="libs")
     found = text.render(audit([wheel(tmp_path, {name: needs})]), width=width, verbose=True)
@@ -255,7 +251,7 @@ def test_a_name_with_spaces_is_not_broken_either(width: int, tmp_path: Path) -> 
     assert found.count(name) >= 2
 
 
-def test_information_about_several_wheels_is_shown(tmp_path: Path) -> None:
+def test_information_about_several_wheels_is_shown(tmp_path):
     name = "{}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
     paths = [wheel(tmp_path, {"demo/ext.so": elf(), "demo/LICENSE": each.encode()}, name=name.format(each))
              for each in ("one", "two")]  # fmt: skip
@@ -277,9 +273,7 @@ def test_information_about_several_wheels_is_shown(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_clean_report_says_what_was_not_looked_at(
-    tmp_path: Path, files: dict[str, bytes], unread: str
-) -> None:
+def test_a_clean_report_says_what_was_not_looked_at(tmp_path, files, unread):
     shown = text.render(audit([wheel(tmp_path, files)]), width=200)
     assert "clean: no findings" in shown
     assert ("not read" in shown) is bool(unread)
@@ -289,11 +283,11 @@ def test_a_clean_report_says_what_was_not_looked_at(
 # Markdown for a step summary: whole, and as GitHub's kind of parser reads it.
 
 
-def test_the_whole_report() -> None:
+def test_the_whole_report():
     hold("report.md", markdown.render(sample(), show_tree=True, show_gpus=True))
 
 
-def test_nothing_in_it_becomes_markup() -> None:
+def test_nothing_in_it_becomes_markup():
     found = MarkdownIt("gfm-like", {"linkify": False}).render(markdown.render(sample(), show_gpus=True))
     assert "<em>" not in found
     assert "<b>'" not in found
@@ -312,19 +306,19 @@ TEXTS = st.lists(WORDS, min_size=1, max_size=8)
 
 
 @given(TEXTS, st.integers(min_value=8, max_value=40))
-def test_no_word_is_broken_and_only_a_long_one_is_wider_than_the_page(words: list[str], width: int) -> None:
+def test_no_word_is_broken_and_only_a_long_one_is_wider_than_the_page(words, width):
     lines = list(Page(width, color=False).lines(Text(" ".join(words))))
     assert [word for line in lines for word in line.split(" ")] == words
     assert all(len(line) <= width or " " not in line for line in lines)
 
 
-def test_a_path_wider_than_the_terminal_is_whole_on_a_line_of_its_own() -> None:
+def test_a_path_wider_than_the_terminal_is_whole_on_a_line_of_its_own():
     path = f"nvidia/{'a-long-folder/' * 5}libcublasLt-0a1b2c3d.so.12"
     lines = list(Page(30, color=False).lines(Text(f"found in {path}, twice"), indent=4))
     assert lines == ["    found in", f"    {path},", "    twice"]
 
 
-def test_a_head_stands_before_the_first_line_alone() -> None:
+def test_a_head_stands_before_the_first_line_alone():
     text, head = Text("one two", "bold", " three"), Text("  error", "bold red")
     assert list(Page(16, color=False).lines(text, indent=9, head=head)) == [
         "  error  one two",
@@ -343,7 +337,7 @@ def parsed(text: str) -> ET.Element:
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", ["GF301"]), ("warning", ["GF301", "GF502"])])
-def test_what_fails_the_command_fails_a_case(fail_on: Severity, failures: list[str]) -> None:
+def test_what_fails_the_command_fails_a_case(fail_on, failures):
     root = parsed(junit.dumps(sample(), fail_on=fail_on))
     assert [suite.get("name") for suite in root] == [BAD, GOOD, "dist/text.whl"]
     found = [case.get("name", "")[:5] for case in root.iter("testcase") if case.find("failure") is not None]
@@ -351,7 +345,7 @@ def test_what_fails_the_command_fails_a_case(fail_on: Severity, failures: list[s
     assert root.get("failures") == str(len(failures))
 
 
-def test_the_counts_are_those_of_the_cases() -> None:
+def test_the_counts_are_those_of_the_cases():
     root = parsed(junit.dumps(sample()))
     assert (root.tag, root.get("errors"), root.get("tests")) == ("testsuites", "1", str(2 * len(RULES) + 1))
     for suite in root:
@@ -362,7 +356,7 @@ def test_the_counts_are_those_of_the_cases() -> None:
         assert all(case.get("classname") and case.get("name") and case.get("time") for case in cases)
 
 
-def test_a_whole_suite() -> None:
+def test_a_whole_suite():
     """The cases that say something; those of other rules are empty."""
     root = parsed(junit.dumps(sample(), fail_on="warning"))
     for suite in root:
@@ -406,7 +400,7 @@ def test_a_whole_suite() -> None:
         (Subject(detail="in {place:short}", facts=facts_of(place="a " * 25)), f'in "{"a " * 24}…"'),
     ],
 )
-def test_a_detail_is_filled_with_its_facts(subject: Subject, text: str) -> None:
+def test_a_detail_is_filled_with_its_facts(subject, text):
     assert sentences.detail(subject) == sentences.sentence(subject) == text
     assert sentences.filled(subject) == subject._replace(detail=text, facts=())
 
@@ -418,14 +412,14 @@ def _templates(nodes: list[ast.AST]) -> Iterator[ast.expr]:
 
 
 @pytest.mark.thorough
-def test_templates_have_no_values_in_them() -> None:
+def test_templates_have_no_values_in_them():
     """A brace in a value would be taken for a field."""
     for module in Path(gpuforge.audit.__file__).parent.rglob("*.py"):
         for template in _templates([*ast.walk(ast.parse(module.read_text()))]):
             assert not any(isinstance(node, ast.JoinedStr) for node in ast.walk(template)), module
 
 
-def test_json_has_the_facts_as_values() -> None:
+def test_json_has_the_facts_as_values():
     facts = facts_of(size=3 << 20, names=("x", "y"), sizes=(("x", 2_000_000),))
     subject = Subject(detail="{size:MiB} MiB of {names}: {sizes:sizes}", facts=facts)
     assert data._subject(subject) == {
@@ -446,14 +440,14 @@ def test_json_has_the_facts_as_values() -> None:
 LEVELS = {"none", "note", "warning", "error"}
 
 
-def test_the_results() -> None:
+def test_the_results():
     (run,) = sarif.as_log(sample())["runs"]
     for result in run["results"]:
         del result["ruleIndex"]  # of rules that come and go; another test looks at it
     hold("report.sarif.json", json.dumps({k: run[k] for k in ("invocations", "results")}, indent=2) + "\n")
 
 
-def test_the_log_and_its_tool() -> None:
+def test_the_log_and_its_tool():
     log = json.loads(sarif.dumps(sample()))
     assert log["version"] == "2.1.0"
     assert log["$schema"].endswith("sarif-2.1.0.json")
@@ -463,13 +457,13 @@ def test_the_log_and_its_tool() -> None:
     assert len(json.dumps(log)) < 10 << 20  # what GitHub takes
 
 
-def test_the_types_and_choices_of_the_standard() -> None:
+def test_the_types_and_choices_of_the_standard():
     models = pytest.importorskip("sarif_pydantic", reason="sarif-pydantic is not installed")
     log = models.Sarif.model_validate(sarif.as_log(sample()))
     assert len(log.runs[0].results) == 4
 
 
-def test_each_rule_has_its_page() -> None:
+def test_each_rule_has_its_page():
     rules = sarif.as_log(sample())["runs"][0]["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [rule.code for rule in RULES]
     for rule in rules:
@@ -485,7 +479,7 @@ def test_each_rule_has_its_page() -> None:
     assert "\n\nFix: Use only" in rules[0]["help"]["text"]
 
 
-def test_a_rule_leads_to_its_page_on_the_site_once_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_leads_to_its_page_on_the_site_once_there_is_one(monkeypatch):
     described = Message()
     monkeypatch.setattr(sarif, "metadata", lambda _: described)
     for line, address in (
@@ -498,7 +492,7 @@ def test_a_rule_leads_to_its_page_on_the_site_once_there_is_one(monkeypatch: pyt
     sarif._site.cache_clear()
 
 
-def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> None:
+def test_every_result_says_which_rule_where_and_whether_it_was_accepted():
     (run,) = sarif.as_log(sample())["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [len(r["suppressions"]) for r in run["results"]] == [0, 0, 0, 1]
@@ -515,7 +509,7 @@ def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> Non
         assert re.fullmatch(r"[0-9a-f]{64}", fingerprint)
 
 
-def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
+def test_the_same_cause_keeps_its_fingerprint_in_the_next_build():
     first = sample()
     held, *_ = first.wheels
     finding, *others = held.findings
@@ -528,13 +522,13 @@ def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
     assert one == two
 
 
-def test_without_accepted_findings_no_result_speaks_of_it() -> None:
+def test_without_accepted_findings_no_result_speaks_of_it():
     report = sample()
     report = report._replace(wheels=tuple(held._replace(ignored=()) for held in report.wheels))
     assert all("suppressions" not in r for r in sarif.as_log(report)["runs"][0]["results"])
 
 
-def test_no_result_has_more_places_than_github_takes() -> None:
+def test_no_result_has_more_places_than_github_takes():
     report = sample()
     held = report.wheels[0]
     many = tuple(f"bad/{n}.so" for n in range(1500))
@@ -547,7 +541,7 @@ def test_no_result_has_more_places_than_github_takes() -> None:
     assert result["message"]["text"].split("\n")[-2] == "- and 1,470 more (--format json lists all)"
 
 
-def test_a_name_is_no_link_in_a_message(tmp_path: Path) -> None:
+def test_a_name_is_no_link_in_a_message(tmp_path):
     names = ["[x](http://example.org)", "[x\\](http://example.org)", "[x\\\\](http://example.org)"]
     report = audit([tmp_path / f"{name.replace('/', '')}.whl" for name in names])
     (run,) = sarif.as_log(report)["runs"]

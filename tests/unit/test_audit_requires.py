@@ -1,7 +1,5 @@
 """What is not required is not there: wheels that are given together, and what their metadata requires."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 
@@ -28,9 +26,7 @@ ABI3 = "demo-1.0-cp37-abi3-manylinux_2_17_x86_64.whl"
         ("libOpenCL.so.1", "base/.libs/libOpenCL.so.1"),
     ],
 )
-def test_what_a_package_has_is_not_for_those_that_do_not_require_it(
-    tmp_path: Path, needed: str, file: str, requires: list[str], code: str
-) -> None:
+def test_what_a_package_has_is_not_for_those_that_do_not_require_it(tmp_path, needed, file, requires, code):
     name = file.rpartition("/")[2]
     lib = {"base/ext.so": elf(needed=[name], runpath="$ORIGIN/lib:$ORIGIN/.libs"), file: elf(soname=needed)}
     other = wheel(tmp_path, lib, name=f"base-1.0-{TAGS}.whl")
@@ -44,9 +40,7 @@ def test_what_a_package_has_is_not_for_those_that_do_not_require_it(
     ("requires", "codes"),
     [(["torch<3,>=2.2"], set()), (["torch>=2.15"], {"GF204", "GF710"}), ([], {"GF201"})],
 )
-def test_a_package_given_brings_what_it_says_itself(
-    tmp_path: Path, requires: list[str], codes: set[str]
-) -> None:
+def test_a_package_given_brings_what_it_says_itself(tmp_path, requires, codes):
     marker = "; platform_system == 'Linux' and platform_machine == 'x86_64'"
     torch = wheel(
         tmp_path,
@@ -90,9 +84,7 @@ def test_a_package_given_brings_what_it_says_itself(
         ),
     ],
 )
-def test_a_package_without_code_is_not_imported(
-    tmp_path: Path, code: dict[str, bytes], codes: list[str]
-) -> None:
+def test_a_package_without_code_is_not_imported(tmp_path, code, codes):
     lib = {"libdensity/libdensity.so.0": elf(soname="libdensity.so.0")}
     other = wheel(tmp_path, lib | code, name=f"density_cu12-1.0-{TAGS}.whl")
     one = wheel(tmp_path, {"demo/ext.so": elf(needed=["libdensity.so.0"])}, requires=["density-cu12"])
@@ -109,7 +101,7 @@ def test_a_package_without_code_is_not_imported(
         (["torch==2.9.1; platform_system == 'Windows'"], ""),
     ],
 )
-def test_wheels_that_are_given_fit_one_another(requires: list[str], unmet: str, tmp_path: Path) -> None:
+def test_wheels_that_are_given_fit_one_another(requires, unmet, tmp_path):
     own = wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)
     found = said(audit([own, torch(tmp_path)]), "GF710")
     assert [(f.wheel, f.severity, lines(f)) for f in found] == (
@@ -127,14 +119,14 @@ def test_wheels_that_are_given_fit_one_another(requires: list[str], unmet: str, 
         ("torch>=2.9", "requires 'torch>=2.9; python_version >= \"3.9\"'; this audit has torch 2.4.1"),
     ],
 )
-def test_markers_are_for_the_pythons_that_both_wheels_are_for(line: str, unmet: str, tmp_path: Path) -> None:
+def test_markers_are_for_the_pythons_that_both_wheels_are_for(line, unmet, tmp_path):
     requires = ['torch<2; python_version < "3.9"', f'{line}; python_version >= "3.9"']
     own = wheel(tmp_path, {"demo/ext.abi3.so": elf()}, name=ABI3, requires=requires)
     found = said(audit([own, torch(tmp_path)]), "GF710")
     assert [lines(f) for f in found] == ([(unmet,)] if unmet else [])
 
 
-def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> None:
+def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path):
     own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-cublas-cu12", "other", "torch>=2.11"])
     other = wheel(tmp_path, {"other/b.py": b""}, name="other-1.0-py3-none-any.whl", requires=["nvidia-cufft"])
     (found,) = said(audit([own, other, torch(tmp_path)]), "GF104")
@@ -154,9 +146,7 @@ def test_what_a_wheel_that_is_given_requires_is_read_there(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("indexes", "warned"), [((), 1), (("torch",), 0)])
-def test_the_tables_do_not_judge_a_package_of_an_index_of_its_own(
-    tmp_path: Path, indexes: tuple[str, ...], warned: int
-) -> None:
+def test_the_tables_do_not_judge_a_package_of_an_index_of_its_own(tmp_path, indexes, warned):
     own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-cublas-cu12", "torch>=2.11"])
     assert len(said(audit([own], expectation=Expectation(indexes=indexes)), "GF104")) == warned
 
@@ -169,9 +159,7 @@ def test_the_tables_do_not_judge_a_package_of_an_index_of_its_own(
         (["between; extra == 'all'"], []),
     ],
 )
-def test_a_wheel_that_is_given_has_to_be_required(
-    requires: list[str], subject: list[tuple[str, ...]], tmp_path: Path
-) -> None:
+def test_a_wheel_that_is_given_has_to_be_required(requires, subject, tmp_path):
     files = {"demo/ext.so": elf(needed=["liba.so"], runpath="$ORIGIN/../other")}
     own = wheel(tmp_path, files, requires=requires)
     between = wheel(tmp_path, {}, name="between-1.0-py3-none-any.whl", requires=["other"])
@@ -179,7 +167,7 @@ def test_a_wheel_that_is_given_has_to_be_required(
     assert [lines(f) for f in said(audit([own, between, other]), "GF203")] == subject
 
 
-def test_a_plugin_finds_the_wheel_that_brings_it(tmp_path: Path) -> None:
+def test_a_plugin_finds_the_wheel_that_brings_it(tmp_path):
     plugin = wheel(tmp_path, {"demo/p/plugin.so": elf(needed=["liba.so"], runpath="$ORIGIN/..")})
     host = {"demo/liba.so": elf(soname="liba.so")}
     name = f"host-1.0-{TAGS}.whl"
@@ -188,7 +176,7 @@ def test_a_plugin_finds_the_wheel_that_brings_it(tmp_path: Path) -> None:
     assert not said(audit([plugin, bringing]), "GF203")
 
 
-def test_a_wheels_own_file_is_its_own_also_where_another_wheel_has_the_same_place(tmp_path: Path) -> None:
+def test_a_wheels_own_file_is_its_own_also_where_another_wheel_has_the_same_place(tmp_path):
     files = {
         "demo/ext.so": elf(needed=["liba.so"], runpath="$ORIGIN"), "demo/liba.so": elf(soname="liba.so"),
     }  # fmt: skip
@@ -203,7 +191,7 @@ def test_a_wheels_own_file_is_its_own_also_where_another_wheel_has_the_same_plac
     assert owners == {old.name}
 
 
-def test_a_path_to_another_packages_folder_leaves_the_next_one_its_turn(tmp_path: Path) -> None:
+def test_a_path_to_another_packages_folder_leaves_the_next_one_its_turn(tmp_path):
     path = "$ORIGIN/../nvidia/cufile/lib:$ORIGIN/../nvidia/cu13/lib"
     files = {"demo/ext.so": elf(needed=["libcufile.so.0"], runpath=path)}
     report = audit([wheel(tmp_path, files, requires=["nvidia-cufile"])])
@@ -211,9 +199,7 @@ def test_a_path_to_another_packages_folder_leaves_the_next_one_its_turn(tmp_path
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_a_file_that_two_wheels_put_in_one_place_the_required_one_is_meant(
-    order: int, tmp_path: Path
-) -> None:
+def test_of_a_file_that_two_wheels_put_in_one_place_the_required_one_is_meant(order, tmp_path):
     files = {"demo/ext.so": elf(needed=["libnccl.so.2"], runpath="$ORIGIN/../nvidia/nccl/lib")}
     own = wheel(tmp_path, files, requires=["nvidia-nccl-cu12"])
     both = [
@@ -230,9 +216,7 @@ def test_of_a_file_that_two_wheels_put_in_one_place_the_required_one_is_meant(
 @pytest.mark.parametrize(
     ("requires", "wheels"), [(["plain", "other"], []), (["plain"], [f"plain-1.0-{TAGS}.whl"])]
 )
-def test_whose_rpath_leads_to_a_wheel_may_require_it(
-    requires: list[str], wheels: list[str], tmp_path: Path
-) -> None:
+def test_whose_rpath_leads_to_a_wheel_may_require_it(requires, wheels, tmp_path):
     ext = elf(needed=["libplain.so"], rpath="$ORIGIN/../plain:$ORIGIN/../other")
     files = {
         "demo": {"demo/ext.so": ext},
@@ -249,20 +233,20 @@ def test_whose_rpath_leads_to_a_wheel_may_require_it(
 # The releases that version clauses allow, name and end below.
 
 
-def test_arbitrary_equality_compares_the_text_as_it_is_written() -> None:
+def test_arbitrary_equality_compares_the_text_as_it_is_written():
     assert version_clauses.allows("===0dev1", "0dev1")
     assert not version_clauses.allows("===0dev1", "0.dev1")
 
 
-def test_pre_releases_are_allowed_too() -> None:
+def test_pre_releases_are_allowed_too():
     assert version_clauses.allows(">=1.0,<2", "1.5rc1")
 
 
-def test_the_releases_that_clauses_name() -> None:
+def test_the_releases_that_clauses_name():
     assert version_clauses.named(">= 2.1,!=2.5.*,~=2.0,===dev,<3") == {"2.0", "2.1", "2.5", "3"}
 
 
-def test_the_newest_release_comes_first() -> None:
+def test_the_newest_release_comes_first():
     assert [*version_clauses.newest_first({"1.9", "1.10", "1.10rc1"})] == ["1.10", "1.10rc1", "1.9"]
 
 
@@ -270,13 +254,13 @@ def test_the_newest_release_comes_first() -> None:
     ("versions", "below"),
     [("<1.19,>=1.15.0", ["1.18.999"]), ("<13", ["12.999"]), ("<2.0.0", ["1.999"]), (">=2,<=3", []), ("", [])],
 )
-def test_release_below_an_upper_bound(versions: str, below: list[str]) -> None:
+def test_release_below_an_upper_bound(versions, below):
     assert list(version_clauses.below(versions)) == below
     assert all(version_clauses.allows(versions, release) for release in below)
 
 
 @pytest.mark.parametrize("release", ["", "1.x", "9" * 30, "1.0+cu12"])
-def test_any_text_may_be_asked_for(release: str) -> None:
+def test_any_text_may_be_asked_for(release):
     assert version_clauses.allows(">=1,<2", release) is (release == "1.0+cu12")
 
 
@@ -307,15 +291,13 @@ def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "
         ("Demo-1.dist-info", ("", ""), []),
     ],
 )  # fmt: skip
-def test_metadata_and_file_name_are_of_one_release(
-    tmp_path: Path, info: str | None, text: tuple[str, str], problems: list[str]
-) -> None:
+def test_metadata_and_file_name_are_of_one_release(tmp_path, info, text, problems):
     path = _renamed(wheel(tmp_path, {"demo/ext.so": elf()}, requires=["numpy"]), info, text)
     found = said(audit([path]), "GF704")
     assert [line for f in found for line in lines(f)] == problems
 
 
-def test_the_name_of_a_variant_is_one_if_the_wheel_is_a_variant(tmp_path: Path) -> None:
+def test_the_name_of_a_variant_is_one_if_the_wheel_is_a_variant(tmp_path):
     plain = wheel(tmp_path, {"demo/ext.so": elf()})
     made = variants.make(plain, tmp_path / "made", variants.describe("13.0", []), epoch=None)
     report = audit([made])
@@ -326,7 +308,7 @@ def test_the_name_of_a_variant_is_one_if_the_wheel_is_a_variant(tmp_path: Path) 
     assert "is not the file name of a wheel" in lines(found)[0]
 
 
-def test_a_tag_that_is_none_is_no_traceback(tmp_path: Path) -> None:
+def test_a_tag_that_is_none_is_no_traceback(tmp_path):
     path = wheel(tmp_path, {"demo/ext.so": elf()}, tags=["py3-none-any", "10-none-any", "cp311"])
     (found,) = said(audit([path]), "GF502")
     assert "10-none-any: in WHEEL only" in lines(found)
@@ -336,7 +318,7 @@ def test_a_tag_that_is_none_is_no_traceback(tmp_path: Path) -> None:
     ("platform", "differs"),
     [("manylinux2014_x86_64", False), ("manylinux_2_17_x86_64", False), ("manylinux_2_28_x86_64", True)],
 )
-def test_both_names_of_a_platform_are_one_tag(tmp_path: Path, platform: str, differs: bool) -> None:
+def test_both_names_of_a_platform_are_one_tag(tmp_path, platform, differs):
     tags = [f"py3-none-{platform}", "py3-none-manylinux_2_17_x86_64"]
     path = wheel(
         tmp_path, {"demo/ext.so": elf()}, name="demo-1.0-py3-none-manylinux2014_x86_64.whl", tags=tags
@@ -366,7 +348,7 @@ def findings_of(
         (f"demo_gpu-1.0-{TAGS}", {"demo/LICENSE": b"y\n"}, "info"),
     ],
 )
-def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], severity: str) -> None:
+def test_the_last_one_wins(tmp_path, name, files, severity):
     base = {"demo/ext.so": ONE, "demo/__init__.py": b"x\n", "demo/LICENSE": b"x\n"}
     (finding,) = findings_of(tmp_path, (f"demo-1.0-{TAGS}", base), (name, files))
     path = next(iter(p for p in files if files[p] not in base.values())).removeprefix(
@@ -386,13 +368,11 @@ def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], s
         ("other-1.0-cp311-cp311-manylinux_2_28_aarch64", {"demo/ext.so": OTHER}),
     ],
 )
-def test_what_is_the_same_or_never_meets_is_no_finding(
-    tmp_path: Path, name: str, files: dict[str, bytes]
-) -> None:
+def test_what_is_the_same_or_never_meets_is_no_finding(tmp_path, name, files):
     assert findings_of(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, files)) == []
 
 
-def test_a_wrong_hash_in_record_makes_no_other_file_of_it(tmp_path: Path) -> None:
+def test_a_wrong_hash_in_record_makes_no_other_file_of_it(tmp_path):
     paths = [
         wheel(tmp_path, {"demo/ext.so": ONE}, name=f"{name}-1.0-{TAGS}.whl", record=record)
         for name, record in (
@@ -403,7 +383,7 @@ def test_a_wrong_hash_in_record_makes_no_other_file_of_it(tmp_path: Path) -> Non
     assert "GF709" not in {f.code for f in audit(paths).findings}
 
 
-def test_other_tags_that_meet_do_not_hide_it(tmp_path: Path) -> None:
+def test_other_tags_that_meet_do_not_hide_it(tmp_path):
     name = "other-1.0-cp38-abi3-manylinux_2_28_x86_64.manylinux2014_x86_64"
     (finding,) = findings_of(
         tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, {"demo/ext.so": OTHER})
@@ -411,14 +391,14 @@ def test_other_tags_that_meet_do_not_hide_it(tmp_path: Path) -> None:
     assert finding.severity == "error"
 
 
-def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
+def test_builds_of_one_release_are_alternatives(tmp_path):
     one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
     (finding,) = findings_of(tmp_path, (one, {"demo/ext.so": ONE}), (other, {"demo/ext.so": OTHER}))
     assert finding.severity == "warning"
     assert "They are builds of one release, and only one belongs in an environment." in finding.message
 
 
-def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
+def test_a_guard_in_each_of_them_is_enough(tmp_path):
     guard = {"demo/_gpuforge_guard/__init__.py": b"refuse\n"}
     one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
     (finding,) = findings_of(
@@ -439,8 +419,8 @@ def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("version", ["2.27.5", "2.27.7"])
 def test_libraries_that_are_only_listed_overwrite_each_other_too(
-    tmp_path: Path, file: str, severity: str, version: str, *, proved: bool
-) -> None:
+    tmp_path, file, severity, version, *, proved
+):
     def listed(cuda: int, version: str, data: bytes) -> Input:
         path = wheel(
             tmp_path, {file: data}, name=f"nvidia_nccl_cu{cuda}-{version}-py3-none-manylinux_2_17_x86_64.whl"
@@ -455,7 +435,7 @@ def test_libraries_that_are_only_listed_overwrite_each_other_too(
     assert any(proof.topic == "beside" for w in report.wheels for proof in w.proofs) is proved
 
 
-def test_required_packages_of_two_majors_share_names(tmp_path: Path) -> None:
+def test_required_packages_of_two_majors_share_names(tmp_path):
     files = {"demo/ext.so": elf()}
 
     def said(*requires: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -1,7 +1,5 @@
 """Each rule: a wheel that it must speak of, and the nearest one that it must not."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -32,7 +30,7 @@ from gpuforge.audit.read.input import Beside
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES, platform_tags
 from gpuforge.audit.rules import files as rules_of_files
-from gpuforge.cuda.provided import PackageRelease, Provided
+from gpuforge.cuda.provided import Provided
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
@@ -40,7 +38,7 @@ from gpuforge.plan.expectation import expectation
 DOCS = Path(__file__).parents[2] / "docs" / "findings"
 
 
-def test_every_rule_is_listed_once_with_its_page() -> None:
+def test_every_rule_is_listed_once_with_its_page():
     codes = [rule.code for rule in RULES]
     assert codes == sorted(set(codes)), "list each rule once in RULES, in the order of the codes"
     pages = {page.stem for page in DOCS.glob("GF*.md")}
@@ -60,7 +58,7 @@ def test_every_rule_is_listed_once_with_its_page() -> None:
         )
 
 
-def test_no_module_of_rules_imports_another() -> None:
+def test_no_module_of_rules_imports_another():
     """What rules of several modules need is in a module without rules."""
     modules = {rule.check.__module__ for rule in RULES}
     for name in modules:
@@ -68,20 +66,20 @@ def test_no_module_of_rules_imports_another() -> None:
         assert modules.isdisjoint(re.findall(r"^from (\S+) import", text, re.MULTILINE)), name
 
 
-def test_one_cause_in_many_files_is_one_finding(tmp_path: Path) -> None:
+def test_one_cause_in_many_files_is_one_finding(tmp_path):
     path = wheel(tmp_path, {f"demo/{n}.so": elf(rpath="libs") for n in range(9)})
     (found,) = audit([path]).findings
     assert (len(found.files), len(lines(found)), found.file) == (9, 9, "demo/0.so")
 
 
-def test_findings_can_be_accepted_by_file_with_a_reason(tmp_path: Path) -> None:
+def test_findings_can_be_accepted_by_file_with_a_reason(tmp_path):
     path = wheel(tmp_path, {f"demo/{n}.so": elf(rpath="libs") for n in range(3)})
     report = audit([path], ignore=[Ignore("GF301", "known", "demo/1*"), Ignore("GF302", "other rule")])
     assert [f.files for f in report.findings] == [("demo/0.so", "demo/2.so")]
     assert [(i.finding.file, i.reason) for i in report.wheels[0].ignored] == [("demo/1.so", "known")]
 
 
-def test_variants_that_are_chosen_from_do_not_meet(tmp_path: Path) -> None:
+def test_variants_that_are_chosen_from_do_not_meet(tmp_path):
     files = {f"demo/libx_cuda{v}0.so": elf(needed=[f"libcudart.so.{v}"]) for v in (12, 13)}
     requires = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
     assert "GF102" not in {f.code for f in audit([wheel(tmp_path, files, requires=requires)]).findings}
@@ -100,7 +98,7 @@ def test_variants_that_are_chosen_from_do_not_meet(tmp_path: Path) -> None:
         ("a+b.so", "a+b.so", True),
     ],
 )
-def test_patterns_of_files(pattern: str, file: str, fits: bool) -> None:
+def test_patterns_of_files(pattern, file, fits):
     assert matches(pattern, file) is fits
 
 
@@ -110,7 +108,7 @@ def test_patterns_of_files(pattern: str, file: str, fits: bool) -> None:
 RUNTIME = "$ORIGIN/../nvidia/cuda_runtime/lib"
 
 
-def test_makefiles_and_dead_paths_name_the_sdk(tmp_path: Path) -> None:
+def test_makefiles_and_dead_paths_name_the_sdk(tmp_path):
     sdk = "/opt/nvidia/hpc_sdk/Linux_x86_64/22.1/compilers"
     files = {
         "demo.libs/libnvc-0a1b2c3d.so": lib("libnvc-0a1b2c3d.so"),
@@ -138,9 +136,7 @@ def test_makefiles_and_dead_paths_name_the_sdk(tmp_path: Path) -> None:
         (["nvidia-curand", "nvidia-cuda-runtime-cu12"], RELEASE, 1),
     ],
 )
-def test_gf214_a_required_package_needs_what_nothing_installs(
-    tmp_path: Path, requires: list[str], release: PackageRelease, found: int
-) -> None:
+def test_gf214_a_required_package_needs_what_nothing_installs(tmp_path, requires, release, found):
     files = {"demo/ext.so": elf(needed=["libcurand.so.10"], runpath=CU13)}
     report = audit([wheel(tmp_path, files, requires=requires)], brought=Provided(releases=(release,)))
     findings = [f for f in report.findings if f.code == "GF214"]
@@ -158,7 +154,7 @@ def test_gf214_a_required_package_needs_what_nothing_installs(
         (b"ctypes.CDLL(os.path.join(HERE, name))\n", "The import fails"),
     ],
 )
-def test_the_import_fails_only_where_it_loads_the_object(tmp_path: Path, code: bytes, alone: str) -> None:
+def test_the_import_fails_only_where_it_loads_the_object(tmp_path, code, alone):
     files = {
         "demo/__init__.py": code,
         "demo/ext.so": elf(strings=["PyInit_ext"]),
@@ -169,14 +165,14 @@ def test_the_import_fails_only_where_it_loads_the_object(tmp_path: Path, code: b
 
 
 @pytest.mark.parametrize(("needed", "alternatives"), [("libavutil.so.59", True), ("libswscale.so.8", False)])
-def test_alternatives_need_versions_of_one_library(tmp_path: Path, needed: str, alternatives: bool) -> None:
+def test_alternatives_need_versions_of_one_library(tmp_path, needed, alternatives):
     names = {"demo/_f6.so": "libavutil.so.58", "demo/_f7.so": needed}
     files = {file: elf(needed=[name], strings=["PyInit__f"]) for file, name in names.items()}
     (found,) = (f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF201")
     assert ("alternatives" in found.message) == alternatives
 
 
-def test_a_guess_proves_no_tag(tmp_path: Path) -> None:
+def test_a_guess_proves_no_tag(tmp_path):
     for needed, requires, proved in (
         ("libhidden.so", ["demo-core==1.0"], False),  # a part of the same release may have it
         ("libcudart.so.12", ["nvidia-cuda-runtime-cu12"], True),
@@ -194,15 +190,13 @@ def test_a_guess_proves_no_tag(tmp_path: Path) -> None:
         (b"ctypes.CDLL('libcublas.so.13', mode=ctypes.RTLD_GLOBAL)\n", True),
     ],
 )
-def test_functions_of_a_library_that_python_code_opens_are_found(
-    tmp_path: Path, code: bytes, lost: bool
-) -> None:
+def test_functions_of_a_library_that_python_code_opens_are_found(tmp_path, code, lost):
     files = {"demo/__init__.py": code, "demo/libx.so": elf(undefined=["cufftExecC2C"])}
     assert lost == any(f.code == "GF215" for f in audit([wheel(tmp_path, files)]).findings)
 
 
 @pytest.mark.parametrize("requires", ["torch>=2.8", "torchvision"])
-def test_a_requirement_brings_the_framework(tmp_path: Path, requires: str) -> None:
+def test_a_requirement_brings_the_framework(tmp_path, requires):
     files = {"demo/__init__.py": b"import torch\n", "demo/ext.so": elf()}
     report = audit([wheel(tmp_path, files, requires=[requires])])
     assert "GF217" not in {finding.code for finding in report.findings}
@@ -214,7 +208,7 @@ def test_a_requirement_brings_the_framework(tmp_path: Path, requires: str) -> No
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
 
 
-def test_wheels_given_together_are_one_environment(tmp_path: Path) -> None:
+def test_wheels_given_together_are_one_environment(tmp_path):
     one = wheel(tmp_path, {"a/a.so": elf(needed=["libcudart.so.12"], runpath=CU12)}, requires=BOTH)
     two = wheel(
         tmp_path,
@@ -227,7 +221,7 @@ def test_wheels_given_together_are_one_environment(tmp_path: Path) -> None:
     assert [(f.severity, f.wheel) for f in found] == [("warning", two.name)]
 
 
-def test_of_what_two_wheels_bring_together_a_third_is_not_told(tmp_path: Path) -> None:
+def test_of_what_two_wheels_bring_together_a_third_is_not_told(tmp_path):
     paths = [
         wheel(
             tmp_path,
@@ -249,7 +243,7 @@ def test_of_what_two_wheels_bring_together_a_third_is_not_told(tmp_path: Path) -
     assert (found["GF104"], found["GF105"]) == (paths[1].name, paths[1].name)
 
 
-def test_a_library_without_a_version_in_its_soname_is_not_the_original_of_one_with(tmp_path: Path) -> None:
+def test_a_library_without_a_version_in_its_soname_is_not_the_original_of_one_with(tmp_path):
     files = {
         "demo/x.so": elf(needed=["libz.so"], runpath="$ORIGIN"), "demo/libz.so": lib("libz.so"),
         "demo/y.so": elf(needed=["libz-0a1b2c3d.so.1.2.11"], runpath="$ORIGIN/../demo.libs"),
@@ -259,9 +253,7 @@ def test_a_library_without_a_version_in_its_soname_is_not_the_original_of_one_wi
 
 
 @pytest.mark.parametrize(("through", "codes"), [(["libx-0a1b2c3d.so"], []), ([], ["GF108"])])
-def test_what_links_with_a_grafted_library_of_its_name_is_no_copy_of_it(
-    through: list[str], codes: list[str], tmp_path: Path
-) -> None:
+def test_what_links_with_a_grafted_library_of_its_name_is_no_copy_of_it(through, codes, tmp_path):
     path = "$ORIGIN:$ORIGIN/../demo.libs"
     files = {
         "demo/a.so": elf(needed=["libx.so", "libx-0a1b2c3d.so"], runpath=path),
@@ -272,7 +264,7 @@ def test_what_links_with_a_grafted_library_of_its_name_is_no_copy_of_it(
     assert [f.code for f in found if f.severity == "error"] == codes
 
 
-def test_a_grafted_cudart_is_recognised_by_its_bytes(tmp_path: Path) -> None:
+def test_a_grafted_cudart_is_recognised_by_its_bytes(tmp_path):
     cudart = lib("libcudart.so.13", sections={".nv_fatbin": fatbin("sm_80")})
     own = wheel(
         tmp_path,
@@ -297,9 +289,7 @@ def test_a_grafted_cudart_is_recognised_by_its_bytes(tmp_path: Path) -> None:
 # Rules about the platform, the package and the sources in it: the cases beyond the plainest.
 
 
-def test_code_chooses_between_objects_that_are_there_for_both_c_libraries_and_no_others(
-    tmp_path: Path,
-) -> None:
+def test_code_chooses_between_objects_that_are_there_for_both_c_libraries_and_no_others(tmp_path):
     path, musl = "$ORIGIN/../demo.libs", "libc.musl-x86_64.so.1"
     files = {
         "demo/a.cpython-311-x86_64-linux-gnu.so": elf(
@@ -329,14 +319,14 @@ def test_code_chooses_between_objects_that_are_there_for_both_c_libraries_and_no
 
 
 @pytest.mark.parametrize("family", ["manylinux", "musllinux"])
-def test_a_library_of_no_policy_is_told_with_the_policies_of_its_system(tmp_path: Path, family: str) -> None:
+def test_a_library_of_no_policy_is_told_with_the_policies_of_its_system(tmp_path, family):
     name = f"demo-1.0-cp311-cp311-{family}_1_2_x86_64.whl"
     report = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=["libnuma.so.1"])}, name=name)])
     (found,) = (f for f in report.findings if f.code == "GF201")
     assert f"the {family} policies do not promise them" in found.message
 
 
-def test_modules_for_several_versions_are_chosen_from(tmp_path: Path) -> None:
+def test_modules_for_several_versions_are_chosen_from(tmp_path):
     files = {f"demo/ext.cpython-{v}-x86_64-linux-gnu.so": module() for v in ("310", "311")}
     assert audit([wheel(tmp_path, files, name=ANY_PYTHON)]).findings == ()
 
@@ -351,26 +341,24 @@ def test_modules_for_several_versions_are_chosen_from(tmp_path: Path) -> None:
         ("none", "error"),
     ],
 )
-def test_what_requires_python_keeps_away_needs_no_stable_abi(
-    tmp_path: Path, python: str, severity: str
-) -> None:
+def test_what_requires_python_keeps_away_needs_no_stable_abi(tmp_path, python, severity):
     files = {"demo/ext.abi3.so": module("PyBuffer_Release")}
     (found,) = audit([wheel(tmp_path, files, name=ABI3, python=python)]).findings
     assert (found.code, found.severity) == ("GF504", severity)
 
 
-def test_nvidias_packages_lie_beside_each_other(tmp_path: Path) -> None:
+def test_nvidias_packages_lie_beside_each_other(tmp_path):
     name = "nvidia_demo_cu12-1.0-py3-none-manylinux_2_17_x86_64.whl"
     files = {"nvidia/cu12/lib/libdemo.so.0": elf(soname="libdemo.so.0")}
     assert audit([wheel(tmp_path, files, name=name, purelib=True)]).findings == ()
 
 
-def test_a_tag_of_one_python_promises_no_other(tmp_path: Path) -> None:
+def test_a_tag_of_one_python_promises_no_other(tmp_path):
     files = {f"demo/{n}.so": module("_PyObject_MakeTpCall") for n in ("a.cpython-312-x86_64-linux-gnu", "b")}
     assert audit([wheel(tmp_path, files, name=ONE_PYTHON)]).findings == ()
 
 
-def test_what_takes_the_room(tmp_path: Path) -> None:
+def test_what_takes_the_room(tmp_path):
     files = {"demo/ext.so": elf(sections={".x": NOISE}), "demo/a.py": b"pass\n"}
     found = rules_of_files.sizes(read(wheel(tmp_path, files)))
     assert found["sections"][0] == (".x", len(NOISE))
@@ -378,7 +366,7 @@ def test_what_takes_the_room(tmp_path: Path) -> None:
     assert found["device code"] == []
 
 
-def test_pypi_accepts_100_mebibytes(tmp_path: Path) -> None:
+def test_pypi_accepts_100_mebibytes(tmp_path):
     facts = read(wheel(tmp_path, {"demo/a.py": b"pass\n"}))
     found = {
         size: [f.what for f in rules_of_files.large_wheel.check(build([facts._replace(size=size)]))]
@@ -387,7 +375,7 @@ def test_pypi_accepts_100_mebibytes(tmp_path: Path) -> None:
     assert [*found.values()] == [[], ["The wheel is 101 MiB. PyPI accepts 100 MiB by default."]]
 
 
-def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path) -> None:
+def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path):
     files = {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28"]})}
     (held,) = audit([wheel(tmp_path, files, name="demo-1.0-cp311-cp311-linux_x86_64.whl")]).wheels
     assert [p.text for p in held.proofs if p.topic == "platform"] == [
@@ -397,7 +385,7 @@ def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", ["2_999999999", "2_" + "9" * 5000, "99999_1"])
-def test_a_tag_of_no_glibc_promises_nothing(version: str) -> None:
+def test_a_tag_of_no_glibc_promises_nothing(version):
     assert policy.of_tag(f"manylinux_{version}_x86_64") == (None, "x86_64")
 
 
@@ -415,11 +403,11 @@ def test_a_tag_of_no_glibc_promises_nothing(version: str) -> None:
         ("darwin", False),
     ],
 )
-def test_members_for_other_systems(name: str, foreign: bool) -> None:
+def test_members_for_other_systems(name, foreign):
     assert platform_tags._is_foreign(name) == foreign
 
 
-def test_names_of_many_folders_are_read_once() -> None:
+def test_names_of_many_folders_are_read_once():
     """65,535 bytes is the longest name in a zip file; the square of its folders would take minutes."""
     begun = time.process_time()
     for end in ("x.", "x/.", "x"):
@@ -439,7 +427,7 @@ def test_names_of_many_folders_are_read_once() -> None:
         for code in sorted({case.code for case in CASES.values()})
     ],
 )
-def test_a_rule_speaks_where_it_must_and_nowhere_else(code: str, tmp_path: Path) -> None:
+def test_a_rule_speaks_where_it_must_and_nowhere_else(code, tmp_path):
     said = []
     for number, (name, case) in enumerate(sorted(CASES.items())):
         if case.code == code:
@@ -469,7 +457,7 @@ BROKEN: dict[str, tuple[str, Files]] = {
 
 
 @pytest.mark.parametrize("code", sorted(BROKEN))
-def test_what_a_rule_says_of_a_broken_promise(code: str, tmp_path: Path) -> None:
+def test_what_a_rule_says_of_a_broken_promise(code, tmp_path):
     text, files = BROKEN[code]
     (tmp_path / "gpuforge.toml").write_text(text)
     held = files if code == "GF509" else {**BASE, **files}
@@ -574,14 +562,12 @@ MADE: dict[str, Callable[[Path], list[Finding]]] = {
 
 
 @pytest.mark.parametrize("code", sorted(MADE))
-def test_what_a_rule_says_of_several_wheels_and_of_machines(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_rule_says_of_several_wheels_and_of_machines(code, tmp_path, monkeypatch):
     monkeypatch.setattr(rules_of_files, "_LIMIT", 100)
     hold_findings(code, [("one", found) for found in MADE[code](tmp_path) if found.code == code])
 
 
-def test_every_rule_has_its_words_in_a_golden_file() -> None:
+def test_every_rule_has_its_words_in_a_golden_file():
     assert sorted(path.stem for path in FOLDER.glob("findings/*.txt")) == [rule.code for rule in RULES]
 
 
@@ -608,7 +594,7 @@ source = "https://pypi.org/project/demo/1.0/"
 """
 
 
-def test_rows_are_written_anew_and_what_stands_around_them_stays() -> None:
+def test_rows_are_written_anew_and_what_stands_around_them_stays():
     import refresh_carriers as script
 
     old = ("nvidia-cufft-cu12", "nvidia-nvtx-cu12")

@@ -1,7 +1,5 @@
 """Which GPUs the device code of a file runs on, and the rules about it."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,33 +65,31 @@ def ways(found: DeviceCode, machine: str = "x86_64") -> dict[str, str]:
         (("sm_50", "compute_120:8.8"), {"5.0", "5.2"}, {"12.0"}),
     ],
 )  # fmt: skip
-def test_images_run_where_the_programming_guide_says(
-    archs: tuple[str, ...], native: set[str], jit: set[str]
-) -> None:
+def test_images_run_where_the_programming_guide_says(archs, native, jit):
     found = ways(code(archs))
     assert {c for c, way in found.items() if way == "native"} == native
     assert {c for c, way in found.items() if way == "jit"} == jit
 
 
-def test_containers_are_judged_one_by_one() -> None:
+def test_containers_are_judged_one_by_one():
     found = ways(code(("sm_80", "compute_80:8.4"), ("sm_90",)))
     assert (found["8.0"], found["9.0"], found["12.0"], found["7.0"]) == ("partly", "jit", "partly", "none")
 
 
-def test_boards_with_arm_processors_are_asked_about_there_alone() -> None:
+def test_boards_with_arm_processors_are_asked_about_there_alone():
     assert {"8.7", "11.0", "12.1"} <= {g.capability for g in generations("aarch64")}
     assert not {"8.7", "11.0", "12.1"} & {g.capability for g in generations("x86_64")}
     assert ways(code(("sm_101",)), "aarch64")["11.0"] == "native"
 
 
-def test_ptx_of_relocatable_code_counts_when_all_inputs_have_it() -> None:
+def test_ptx_of_relocatable_code_counts_when_all_inputs_have_it():
     linked, whole, bare = (NV, "sm_80"), (REL, "sm_80", "compute_80:8.4"), (REL, "sm_80")
     assert ways(code(linked, whole, whole))["9.0"] == "jit"
     assert ways(code(linked, whole, bare))["9.0"] == "none"
     assert ways(code(bare))["8.0"] == "native"  # an object file that is still to be linked
 
 
-def test_containers_without_a_kernel_are_left_out() -> None:
+def test_containers_without_a_kernel_are_left_out():
     empty = (
         FatbinEntry("ptx", Arch.parse("compute_80"), "8.4", 60, 60),
         FatbinEntry("cubin", Arch.parse("sm_75"), "", 9000, 9000),
@@ -114,9 +110,7 @@ def packed(*images: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("text", "codes"), [("80+ptx", []), ("80,90+ptx", ["GF401", "GF402"]), ("ptx:90", ["GF402"])]
 )
-def test_what_has_no_kernel_is_not_asked_for_declared_code(
-    text: str, codes: list[str], tmp_path: Path
-) -> None:
+def test_what_has_no_kernel_is_not_asked_for_declared_code(text, codes, tmp_path):
     kernel = image("sm_80", content=b"\x7fELF\0.text.kernel")
     path = wheel(tmp_path, {"demo/x.so": packed(kernel, image("compute_80:9.0"))})
     assert [
@@ -142,11 +136,11 @@ def test_what_has_no_kernel_is_not_asked_for_declared_code(
         (("compute_80:99.9",), "8.0", ""),
     ],
 )  # fmt: skip
-def test_the_oldest_driver(archs: tuple[str, ...], capability: str, driver: str) -> None:
+def test_the_oldest_driver(archs, capability, driver):
     assert {r.generation.capability: r.driver for r in reach(code(archs))}[capability] == driver
 
 
-def test_the_oldest_driver_of_code_that_is_packed_with_zstd() -> None:
+def test_the_oldest_driver_of_code_that_is_packed_with_zstd():
     image = FatbinEntry("cubin", Arch.parse("sm_80"), "", 9000, 9000, "zstd", "12.9")
     assert driver_of_container([image]) == "550"
     assert driver_of_container([image._replace(compression="lz4")]) == "525.60.13"
@@ -159,21 +153,19 @@ def test_the_oldest_driver_of_code_that_is_packed_with_zstd() -> None:
         (" sm_80 , ptx:90", ("sm_80",), ("compute_90",)),
     ],
 )
-def test_architectures_can_be_expected_without_a_manifest(
-    text: str, cubins: tuple[str, ...], ptx: tuple[str, ...]
-) -> None:
+def test_architectures_can_be_expected_without_a_manifest(text, cubins, ptx):
     found = expecting(text)
     assert tuple(arch.sm for arch in found.cubins) == cubins
     assert tuple(arch.compute for arch in found.ptx) == ptx
 
 
 @pytest.mark.parametrize("text", ["", "eighty", "80 90", "ptx:80+ptx"])
-def test_what_is_no_architecture_is_refused(text: str) -> None:
+def test_what_is_no_architecture_is_refused(text):
     with pytest.raises(UsageError, match="architecture"):
         expecting(text)
 
 
-def test_many_files_alike_are_counted(tmp_path: Path) -> None:
+def test_many_files_alike_are_counted(tmp_path):
     files = {f"demo/cubins/k{number:02}.fatbin": fatbin("sm_100a") for number in range(20)}
     report = audit([wheel(tmp_path, {**files, "demo/x.fatbin": fatbin("sm_90a")})])
     (found,) = [f for f in report.findings if f.code == "GF404"]
@@ -184,7 +176,7 @@ def test_many_files_alike_are_counted(tmp_path: Path) -> None:
     assert len(found.files) == 21
 
 
-def test_a_cubin_that_was_not_looked_at_is_not_said_to_have_code(tmp_path: Path) -> None:
+def test_a_cubin_that_was_not_looked_at_is_not_said_to_have_code(tmp_path):
     large = bytes(900_000)
     packed = lz4.block.compress(large, store_size=False)
     cubin = image("sm_80", size=len(large), content=packed, compressed=len(packed))
@@ -195,7 +187,7 @@ def test_a_cubin_that_was_not_looked_at_is_not_said_to_have_code(tmp_path: Path)
     assert bullets(found) == ("demo/ext.so: 18 of 30 containers",)
 
 
-def test_what_is_proved_of_gpu_code_calls_each_kind_by_its_name(tmp_path: Path) -> None:
+def test_what_is_proved_of_gpu_code_calls_each_kind_by_its_name(tmp_path):
     ptx = b".version 8.4\n.target sm_80\n.address_size 64\n" + bytes(200)
     held = image("sm_80", size=900)
     lto = bytearray(held)
@@ -237,9 +229,7 @@ check()
         (CHECK.replace(b"torch.version.cuda", b"torch.version.hip"), "13.0", "13.2", False),
     ],
 )
-def test_code_that_refuses_torch_of_another_cuda_release(
-    text: bytes, own: str, of_torch: str | None, *, found: bool, tmp_path: Path
-) -> None:
+def test_code_that_refuses_torch_of_another_cuda_release(text, own, of_torch, *, found, tmp_path):
     one = wheel(tmp_path, {"demo/ext.so": written_by(own), "demo/__init__.py": text})
     version = f"cuda: Optional[str] = {of_torch!r}\n".encode()
     torch = wheel(
@@ -287,9 +277,7 @@ FAST = "demo/fast.so"
         ),
     ],
 )
-def test_files_and_their_code(
-    tmp_path: Path, files: dict[str, bytes], expected: list[tuple[str, tuple[str, ...]]]
-) -> None:
+def test_files_and_their_code(tmp_path, files, expected):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
     report = audit([wheel(tmp_path, files)], expectation=expectation(load(tmp_path / "gpuforge.toml")))
     assert [(f.code, lines(f)) for f in report.findings if f.severity == "error"] == expected
@@ -417,18 +405,11 @@ PTX = b"// Generated by NVIDIA NVVM Compiler\n.version 8.7\n.target sm_75\n.addr
         ),
     ],
 )  # fmt: skip
-def test_the_manifests_promises_are_judged(
-    tmp_path: Path,
-    manifest: Callable[[str], ManifestFile],
-    change: Mapping[str, bytes | None],
-    expected: list[object],
-) -> None:
+def test_the_manifests_promises_are_judged(tmp_path, manifest, change, expected):
     assert judged(tmp_path, manifest(""), change) == expected
 
 
-def test_as_declared_is_said_of_nothing_more_and_nothing_less(
-    tmp_path: Path, manifest: Callable[[str], ManifestFile]
-) -> None:
+def test_as_declared_is_said_of_nothing_more_and_nothing_less(tmp_path, manifest):
     def proved(*containers: bytes) -> list[str]:
         files = {**BASE, "demo/ext.so": elf(sections={NV_FATBIN: b"".join(containers)})}
         report = audit([wheel(tmp_path, files)], expectation=expectation(manifest("")))
@@ -445,7 +426,7 @@ def test_as_declared_is_said_of_nothing_more_and_nothing_less(
 NO_CODE = PROMISES.replace('archs = ["80"]\nptx = "90"', "archs = []")
 
 
-def test_a_package_without_gpu_code_says_so_and_is_held_to_it(tmp_path: Path) -> None:
+def test_a_package_without_gpu_code_says_so_and_is_held_to_it(tmp_path):
     from gpuforge.manifest.load import load
 
     (tmp_path / "gpuforge.toml").write_text(NO_CODE)
@@ -469,9 +450,7 @@ def test_a_package_without_gpu_code_says_so_and_is_held_to_it(tmp_path: Path) ->
         ('abi = "none"', "py3-none-any", []),
     ],
 )
-def test_a_wheel_that_lost_its_extension_modules(
-    tmp_path: Path, python: str, tags: str, codes: list[str]
-) -> None:
+def test_a_wheel_that_lost_its_extension_modules(tmp_path, python, tags, codes):
     from gpuforge.manifest.load import load
 
     text = NO_CODE.partition("[[objects]]")[0].replace('python = ["3.11"]', python)
@@ -482,9 +461,7 @@ def test_a_wheel_that_lost_its_extension_modules(
 
 
 @pytest.mark.parametrize("linkage", ["system", "pip"])
-def test_cuda_of_the_machine_is_no_finding_by_a_manifest_that_says_so(
-    tmp_path: Path, manifest: Callable[[str], ManifestFile], linkage: str
-) -> None:
+def test_cuda_of_the_machine_is_no_finding_by_a_manifest_that_says_so(tmp_path, manifest, linkage):
     source = manifest(f'[cuda]\nlinkage = "{linkage}"\n')
     change = {"demo/ext.so": elf(sections={NV_FATBIN: KERNEL}, needed=["libcudart.so.13", "libnuma.so.1"])}
     numa = ("GF201", "warning", ("libnuma.so.1, NEEDED by demo/ext.so",))
@@ -493,9 +470,7 @@ def test_cuda_of_the_machine_is_no_finding_by_a_manifest_that_says_so(
 
 
 @pytest.mark.parametrize("linkage", ["system", "pip"])
-def test_cuda_of_the_machine_may_be_opened_by_python_code(
-    tmp_path: Path, manifest: Callable[[str], ManifestFile], linkage: str
-) -> None:
+def test_cuda_of_the_machine_may_be_opened_by_python_code(tmp_path, manifest, linkage):
     source = manifest(f'[cuda]\nlinkage = "{linkage}"\n')
     change = {
         "demo/ext.so": elf(sections={NV_FATBIN: KERNEL}, needed=["libcudart.so.13", "libcublas.so.13"]),
@@ -508,9 +483,7 @@ def test_cuda_of_the_machine_may_be_opened_by_python_code(
     assert judged(tmp_path, source, change) == ([] if linkage == "system" else [("GF201", "error", lost)])
 
 
-def test_objects_of_the_manifest_must_be_in_the_wheel(
-    tmp_path: Path, manifest: Callable[[str], ManifestFile]
-) -> None:
+def test_objects_of_the_manifest_must_be_in_the_wheel(tmp_path, manifest):
     add = """
 [[objects]]
 name = "fast"

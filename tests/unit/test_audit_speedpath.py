@@ -1,11 +1,8 @@
 """What makes reading fast must not change what is read: one pass, searching in C, threads, our own zip directory."""
 
-from __future__ import annotations
-
 import struct
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from audit_samples import STATIC_CUDART, elf, fatbin, read, wheel
@@ -40,9 +37,7 @@ class Counting(Archive):
 
 
 @pytest.mark.parametrize("chunk", [50_000, 1 << 20])
-def test_one_pass_suffices_wherever_the_linker_puts_names(
-    chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_pass_suffices_wherever_the_linker_puts_names(chunk, monkeypatch):
     monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     symbols = bytes(3_000_000)  # LLD puts them before the sections' names, and their names behind
     data = elf(
@@ -64,9 +59,7 @@ def test_one_pass_suffices_wherever_the_linker_puts_names(
 
 
 @pytest.mark.parametrize("place", [3_000_000, 3_049_995, 8_940_000])
-def test_names_of_what_is_needed_are_kept_wherever_they_lie(
-    monkeypatch: pytest.MonkeyPatch, place: int
-) -> None:
+def test_names_of_what_is_needed_are_kept_wherever_they_lie(monkeypatch, place):
     monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     between = bytearray(9_000_000)  # of Go's read-only data, for example, whose names lie behind it
     between[place : place + 26] = b"\0libm.so.6\0libc.so.6\0main"
@@ -77,7 +70,7 @@ def test_names_of_what_is_needed_are_kept_wherever_they_lie(
     assert window.read(at, 24) == b"libm.so.6\0libc.so.6\0main"
 
 
-def test_a_second_pass_ends_with_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_pass_ends_with_what_was_missed(monkeypatch):
     monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     data = elf(soname="libx.so.1", sections={".symtab": bytes(9_000_000), ".comment": b"LLD 19\0"})
     archive, member = Counting(data, 50_000), Member("libx.so", len(data), len(data), 0, 0, 0)
@@ -91,7 +84,7 @@ def test_a_second_pass_ends_with_what_was_missed(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("chunk", [50_000, 1 << 20])
-def test_program_headers_may_lie_behind(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_headers_may_lie_behind(chunk, monkeypatch):
     monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     data = bytearray(elf(soname="libx.so.1", needed=["libc.so.6"], sections={".text": bytes(3_000_000)}))
     headers = data[64 : 64 + 4 * 56]  # BOLT copies them behind the code that it has moved
@@ -106,7 +99,7 @@ def test_program_headers_may_lie_behind(chunk: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 20])
-def test_a_file_read_whole_is_read_as_in_chunks(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_read_whole_is_read_as_in_chunks(limit, monkeypatch):
     monkeypatch.setattr("gpuforge.audit.read.scan._WHOLE", limit)
     data = elf(
         soname="libx.so.1",
@@ -129,7 +122,7 @@ def test_a_file_read_whole_is_read_as_in_chunks(limit: int, monkeypatch: pytest.
     assert [(c.section, c.cubins) for c in found.containers] == [(".nv_fatbin", {Arch(8, 0)})]
 
 
-def test_of_a_cubin_the_sections_of_all_kernels_are_one() -> None:
+def test_of_a_cubin_the_sections_of_all_kernels_are_one():
     kernels = {
         f"{part}.{name}": bytes(size)
         for name, size in (("_Z5scalePf", 100), ("add.cold", 20))
@@ -146,7 +139,7 @@ def test_of_a_cubin_the_sections_of_all_kernels_are_one() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20, 23])
-def test_what_lies_across_two_chunks_is_found(cut: int) -> None:
+def test_what_lies_across_two_chunks_is_found(cut):
     code = fatbin("sm_90")
     data = bytes(100_000) + STATIC_CUDART + bytes(70_000) + code
     for place in (100_000 + cut, len(data) - len(code) + min(cut, 7)):
@@ -158,14 +151,14 @@ def test_what_lies_across_two_chunks_is_found(cut: int) -> None:
         assert [c.offset for c in scanner.containers] == [len(data) - len(code)]
 
 
-def test_source_text_is_not_scanned(tmp_path: Path) -> None:
+def test_source_text_is_not_scanned(tmp_path):
     names = ["a.so", "a.so.1", "bin/nrniv-core", "a.fatbin", "a.ptx", "a.bin"]
     files = {name: elf() for name in ("torch/include/ATen/ATen.h", "a.py", *names)}
     with Archive(wheel(tmp_path, files)) as archive:
         assert [member.name for member in binaries(archive)] == names
 
 
-def test_the_directory_is_what_zipfile_reads(tmp_path: Path) -> None:
+def test_the_directory_is_what_zipfile_reads(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("folder/", b"")
@@ -186,7 +179,7 @@ def test_the_directory_is_what_zipfile_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_damaged_directory_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_damaged_directory_is_one_clear_error(tmp_path):
     path = wheel(tmp_path, {"demo/a.so": elf()})
     data = path.read_bytes()
     start = data.index(b"PK\x01\x02")
@@ -198,7 +191,7 @@ def test_a_damaged_directory_is_one_clear_error(tmp_path: Path) -> None:
             assert error.diagnostics[0].message  # noqa: PT017 - either outcome is right
 
 
-def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path: Path) -> None:
+def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path):
     paths = []
     for number in range(6):
         (tmp_path / str(number)).mkdir()
@@ -216,7 +209,7 @@ def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("place", [1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-def test_a_file_that_is_said_to_lie_behind_the_end_is_missing(place: int, tmp_path: Path) -> None:
+def test_a_file_that_is_said_to_lie_behind_the_end_is_missing(place, tmp_path):
     path = wheel(tmp_path, {"demo/a.so": elf()})
     data = path.read_bytes()
     end = data.rindex(b"PK\5\6")

@@ -1,7 +1,5 @@
 """What meets in one process: libraries that are there twice, CUDA runtimes of two majors, and what only looks so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.together import together
 
 
-def test_one_library_for_each_of_several_variants_is_no_library_twice(tmp_path: Path) -> None:
+def test_one_library_for_each_of_several_variants_is_no_library_twice(tmp_path):
     files = {
         f"demo/{variant}/{name}": elf(soname=name, needed=needed, runpath="$ORIGIN")
         for variant in ("gpu11.1", "gpu11.6")
@@ -22,7 +20,7 @@ def test_one_library_for_each_of_several_variants_is_no_library_twice(tmp_path: 
     assert not said(audit([wheel(tmp_path, files)]), "GF108")
 
 
-def test_the_names_of_cudas_errors_are_no_cuda_runtime(tmp_path: Path) -> None:
+def test_the_names_of_cudas_errors_are_no_cuda_runtime(tmp_path):
     names = b"\0cudaErrorCudartUnloading\0"  # of bindings, and in the debug information of CUDA code
     files = {
         f"demo/{name}.so": elf(sections={section: names})
@@ -31,7 +29,7 @@ def test_the_names_of_cudas_errors_are_no_cuda_runtime(tmp_path: Path) -> None:
     assert not said(audit([wheel(tmp_path, files)]), "GF103")
 
 
-def test_a_grafted_driver_is_no_cuda_runtime(tmp_path: Path) -> None:
+def test_a_grafted_driver_is_no_cuda_runtime(tmp_path):
     driver = "libcuda-0a1b2c3d.so.510.108.03"
     path = f"$ORIGIN:{RUNTIME.replace('../..', '..')}"
     files = {
@@ -43,7 +41,7 @@ def test_a_grafted_driver_is_no_cuda_runtime(tmp_path: Path) -> None:
     assert said(report, "GF207")
 
 
-def test_a_library_of_an_old_toolkit_has_its_static_runtime_by_design(tmp_path: Path) -> None:
+def test_a_library_of_an_old_toolkit_has_its_static_runtime_by_design(tmp_path):
     library = "libnvjpeg-0a1b2c3d.so.10"  # of CUDA 10, which no package on PyPI brings
     files = {
         "demo/a.so": elf(
@@ -54,7 +52,7 @@ def test_a_library_of_an_old_toolkit_has_its_static_runtime_by_design(tmp_path: 
     assert not said(audit([wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])]), "GF103")
 
 
-def test_a_hashed_library_of_two_wheels_is_one_image(tmp_path: Path) -> None:
+def test_a_hashed_library_of_two_wheels_is_one_image(tmp_path):
     cudart = "libcudart-4554289f.so.13.0.96"
     one, two = (
         wheel(
@@ -71,9 +69,7 @@ def test_a_hashed_library_of_two_wheels_is_one_image(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "count"), [(b"", 1), (b"CDLL(os.path.join(LIBS, 'libcudart.so.13'))\n", 2)])
-def test_a_process_has_one_library_of_a_soname_unless_code_opens_another_by_its_path(
-    tmp_path: Path, code: bytes, count: int
-) -> None:
+def test_a_process_has_one_library_of_a_soname_unless_code_opens_another_by_its_path(tmp_path, code, count):
     cudart = "libcudart.so.13"
     one, two = (
         wheel(
@@ -91,7 +87,7 @@ def test_a_process_has_one_library_of_a_soname_unless_code_opens_another_by_its_
     assert len(together(graph).of_kind("CUDA runtime")) == count
 
 
-def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path: Path) -> None:
+def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path):
     files = {"demo/ext.so": elf(needed=["libcudart.so.11.0", "libnvToolsExt.so.1", "libc10.so"])}
     assert audit([wheel(tmp_path, files, requires=["torch==1.13.1"])]).worst() is None
     newer = audit([wheel(tmp_path, files, requires=["torch==2.0.1"])])
@@ -100,7 +96,7 @@ def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path: Path) -> None:
     assert {f.code for f in other.findings} == {"GF204"}
 
 
-def test_parts_of_one_release_may_have_it(tmp_path: Path) -> None:
+def test_parts_of_one_release_may_have_it(tmp_path):
     files = {"demo/ext.so": elf(needed=["libonnxruntime.so"], runpath="$ORIGIN")}
     (found,) = said(audit([wheel(tmp_path, files, requires=["demo-core==1.0"])]), "GF201")
     assert (found.severity, "demo-core" in found.message) == ("info", True)
@@ -111,7 +107,7 @@ def test_parts_of_one_release_may_have_it(tmp_path: Path) -> None:
     assert [f.severity for f in said(report, "GF201")] == ["warning"]
 
 
-def test_cuquantum_is_nvidias_own(tmp_path: Path) -> None:
+def test_cuquantum_is_nvidias_own(tmp_path):
     files = {
         "demo/ext.so": elf(
             needed=["libcustatevec.so.1", "libcudart.so.12"],
@@ -127,7 +123,7 @@ def test_cuquantum_is_nvidias_own(tmp_path: Path) -> None:
     assert said(audit([own, theirs]), "GF103") == []
 
 
-def test_the_same_library_under_two_names_in_two_wheels(tmp_path: Path) -> None:
+def test_the_same_library_under_two_names_in_two_wheels(tmp_path):
     whole = elf(soname="libfoo.so.1", sections={".data": b"the same"})
     one = wheel(tmp_path, {"a/libfoo.so.1": whole}, name=f"a-1.0-{TAGS}.whl")
     two = wheel(tmp_path, {"b.libs/libfoo-0a1b2c3d.so.1": whole}, name=f"b-1.0-{TAGS}.whl")
@@ -137,13 +133,13 @@ def test_the_same_library_under_two_names_in_two_wheels(tmp_path: Path) -> None:
     assert lines(found) == (f"b.libs/libfoo-0a1b2c3d.so.1: a/libfoo.so.1 of {one.name}",)
 
 
-def test_the_same_library_in_the_same_place_is_one_file(tmp_path: Path) -> None:
+def test_the_same_library_in_the_same_place_is_one_file(tmp_path):
     files = {"nvidia/cudnn/lib/libcudnn.so.9": elf(soname="libcudnn.so.9", sections={".data": b"the same"})}
     twelve, thirteen = (wheel(tmp_path, files, name=f"nvidia_cudnn_cu{n}-9.28-{TAGS}.whl") for n in (12, 13))
     assert not {"GF108", "GF709"} & {f.code for f in audit([twelve, thirteen]).findings}
 
 
-def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp_path: Path) -> None:
+def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp_path):
     def having(project: str, gomp: str) -> Path:
         files = {
             f"{project}/ext.so": elf(needed=[gomp], runpath="$ORIGIN/lib"),
@@ -160,7 +156,7 @@ def test_the_systems_openmp_runtime_meets_a_grafted_one_whoever_else_has_one(tmp
     ]
 
 
-def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
+def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path):
     def runtimes(*needed: str) -> list[tuple[str, ...]]:
         files = {f"demo/{number}.so": elf(needed=[name]) for number, name in enumerate(needed)}
         return [lines(f) for f in said(audit([wheel(tmp_path, files)]), "GF105")]
@@ -173,7 +169,7 @@ def test_a_file_of_the_system_is_one_by_all_its_names(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_of_binaries_is_one_unit(tmp_path: Path) -> None:
+def test_a_folder_of_binaries_is_one_unit(tmp_path):
     folder = tmp_path / "lib"
     (folder / "sub").mkdir(parents=True)
     (folder / "ext.so").write_bytes(
@@ -190,7 +186,7 @@ def test_a_folder_of_binaries_is_one_unit(tmp_path: Path) -> None:
     assert found.keys() == {("GF302", "warning"), ("GF403", "warning")}
 
 
-def test_a_grafted_cudart_of_another_major_is_told_once(tmp_path: Path) -> None:
+def test_a_grafted_cudart_of_another_major_is_told_once(tmp_path):
     grafted = "libcudart-987eca32.so.11.7.99"
     files = {
         "ext.so": elf(needed=[grafted, "libc10.so"], runpath="$ORIGIN/demo.libs", strings=["PyInit_ext"]),
@@ -204,13 +200,13 @@ def test_a_grafted_cudart_of_another_major_is_told_once(tmp_path: Path) -> None:
     )
 
 
-def test_debug_information_in_a_file_of_its_own_is_not_damaged(tmp_path: Path) -> None:
+def test_debug_information_in_a_file_of_its_own_is_not_damaged(tmp_path):
     files = {"demo/ext.so": elf(), "demo/ext.so.debug": elf()[:-16]}
     assert not said(audit([wheel(tmp_path, files)]), "GF705")
     assert said(audit([wheel(tmp_path, {"demo/ext.so": elf()[:-16]})]), "GF705")
 
 
-def test_a_variant_for_another_cuda_is_not_chosen(tmp_path: Path) -> None:
+def test_a_variant_for_another_cuda_is_not_chosen(tmp_path):
     variants = {
         f"demo/libx_cuda{version}.so": elf(needed=[f"libcudart.so.{version[:2]}", "libcusparse.so.12"])
         for version in ("120", "130")
@@ -220,7 +216,7 @@ def test_a_variant_for_another_cuda_is_not_chosen(tmp_path: Path) -> None:
     assert said(report, "GF104") == []
 
 
-def test_cubins_beside_each_other_are_chosen_by_name(tmp_path: Path) -> None:
+def test_cubins_beside_each_other_are_chosen_by_name(tmp_path):
     cubin = bytearray(64)
     cubin[:9] = b"\x7fELF\x02\x01\x01\x41\x08"
     cubin[16:20] = (2).to_bytes(2, "little") + (190).to_bytes(2, "little")
@@ -250,14 +246,12 @@ def test_cubins_beside_each_other_are_chosen_by_name(tmp_path: Path) -> None:
         (["nvidia-nccl-cu12", "torch>=2.11"], []),  # the same file as CUDA 13's: GF709
     ],
 )
-def test_two_majors_may_come_by_requirements_alone(
-    requires: list[str], subject: list[str], tmp_path: Path
-) -> None:
+def test_two_majors_may_come_by_requirements_alone(requires, subject, tmp_path):
     found = said(audit([wheel(tmp_path, {"demo/ext.so": elf()}, requires=requires)]), "GF104")
     assert [(f.severity, *lines(f)) for f in found] == ([("warning", *subject)] if subject else [])
 
 
-def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
+def test_a_wheels_own_libraries_have_a_major_too(tmp_path):
     files = {
         "demo/libcudart-24af1308.so.12.1.55": elf(soname="libcudart-24af1308.so.12.1.55"),
         "demo/libnvrtc-d540eb83.so.12.1.55": elf(soname="libnvrtc-d540eb83.so.12.1.55"),
@@ -285,9 +279,7 @@ def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
         ("99.9", "9.2", ()),  # nobody knows the toolkit
     ],
 )
-def test_cuda_majors_that_no_needed_entry_names(
-    one: str, other: str, majors: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_cuda_majors_that_no_needed_entry_names(one, other, majors, tmp_path):
     """A plugin that opens CUDA's libraries, as jax's, beside modules with a static runtime, as CuPy's."""
     opens = elf(sections={".nv_fatbin": fatbin("sm_80", f"compute_90:{one}")})
     static = elf(
@@ -306,7 +298,7 @@ def test_cuda_majors_that_no_needed_entry_names(
     )
 
 
-def test_the_runtime_that_others_bring_is_no_other_one(tmp_path: Path) -> None:
+def test_the_runtime_that_others_bring_is_no_other_one(tmp_path):
     code = {".nv_fatbin": fatbin("sm_80", "compute_90:8.8")}
     needs = elf(sections=code, needed=["libcudart.so.12"])
     libs = {"b/libx_cuda12.so": elf(sections=code)}  # one of several to choose from
@@ -316,13 +308,13 @@ def test_the_runtime_that_others_bring_is_no_other_one(tmp_path: Path) -> None:
     assert not said(both, "GF104")  # and what it needs, nothing provides: GF201
 
 
-def test_an_older_torch_that_is_given_brings_no_file_twice(tmp_path: Path) -> None:
+def test_an_older_torch_that_is_given_brings_no_file_twice(tmp_path):
     own = wheel(tmp_path, {"demo/a.so": elf()}, requires=["nvidia-nccl-cu12", "torch"])
     assert [f.wheel for f in said(audit([own]), "GF709")] == [own.name]
     assert not said(audit([own, torch(tmp_path)]), "GF709")
 
 
-def test_what_torch_has_loaded_is_one_image_with_its_package_that_is_given(tmp_path: Path) -> None:
+def test_what_torch_has_loaded_is_one_image_with_its_package_that_is_given(tmp_path):
     folder, name = "nvidia/cuda_runtime/lib", "libcudart.so.12"
     runtime = wheel(
         tmp_path,
@@ -347,7 +339,7 @@ def test_what_torch_has_loaded_is_one_image_with_its_package_that_is_given(tmp_p
     assert not said(audit([own, torch(tmp_path), runtime]), "GF109")
 
 
-def test_a_library_with_the_checksum_of_another_is_no_copy_of_it(tmp_path: Path) -> None:
+def test_a_library_with_the_checksum_of_another_is_no_copy_of_it(tmp_path):
     files = {
         "demo/libx.so": elf(soname="libx.so.1", needed=["libother.so.1"]),
         "demo/libx.so.1": elf(soname="libx.so.1", needed=["libnuma.so.1"]),

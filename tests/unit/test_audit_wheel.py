@@ -1,7 +1,5 @@
 """Reading wheels: what is in them, and one clear error for what is none."""
 
-from __future__ import annotations
-
 import struct
 import threading
 import time
@@ -49,7 +47,7 @@ FILES = {
 }
 
 
-def test_everything_in_a_wheel_is_found(tmp_path: Path) -> None:
+def test_everything_in_a_wheel_is_found(tmp_path):
     found = read(wheel(tmp_path, FILES, requires=["numpy>=1", "torch"]))
     assert (found.project, found.version) == ("demo", "1.0")
     assert found.file_tags == found.wheel_tags == (Tag("cp311", "cp311", "manylinux_2_17_x86_64"),)
@@ -71,17 +69,17 @@ def test_everything_in_a_wheel_is_found(tmp_path: Path) -> None:
     assert set(found.record.sha256) == {"demo/_core.so"}
 
 
-def test_python_files_are_not_read_without_a_library(tmp_path: Path) -> None:
+def test_python_files_are_not_read_without_a_library(tmp_path):
     found = read(wheel(tmp_path, {name: data for name, data in FILES.items() if name != "demo/_core.so"}))
     assert found.preloads == ()
 
 
-def test_python_files_are_read_beside_any_library(tmp_path: Path) -> None:
+def test_python_files_are_read_beside_any_library(tmp_path):
     found = read(wheel(tmp_path, {**FILES, "demo/_core.so": elf()}))
     assert [p.file for p in found.preloads] == ["demo/__init__.py"]
 
 
-def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
+def test_cuda_pathfinder_is_recognised(tmp_path):
     text = b"from cuda.pathfinder import load_nvidia_dynamic_lib\nload_nvidia_dynamic_lib('cublas')\n"
     found = read(wheel(tmp_path, {"demo/a.so": FILES["demo/_core.so"], "demo/load.py": text}))
     assert found.preloads == (
@@ -101,7 +99,7 @@ def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
     assert {"cublas", "cufft"} <= one.listed
 
 
-def test_what_tests_load_is_not_loaded_by_users(tmp_path: Path) -> None:
+def test_what_tests_load_is_not_loaded_by_users(tmp_path):
     load = b"import ctypes\nctypes.CDLL(path)\n"
     files = {"demo/a.so": FILES["demo/_core.so"], "demo/tests/helper.py": load}
     assert read(wheel(tmp_path, files)).preloads == ()
@@ -109,7 +107,7 @@ def test_what_tests_load_is_not_loaded_by_users(tmp_path: Path) -> None:
     assert own.file == "demo/tests/helper.py"
 
 
-def test_the_runtimes_own_bytes_are_known_and_any_others_at_its_place_are_read(tmp_path: Path) -> None:
+def test_the_runtimes_own_bytes_are_known_and_any_others_at_its_place_are_read(tmp_path):
     library = {"demo/a.so": FILES["demo/_core.so"]}
     driver = (RUNTIME / "driver.py").read_bytes()
     assert b"CDLL" in driver
@@ -120,7 +118,7 @@ def test_the_runtimes_own_bytes_are_known_and_any_others_at_its_place_are_read(t
 
 
 @pytest.mark.parametrize("gap", [0, 60, 127, 128, 129, 511, 512, 513, 640, 2000])
-def test_calls_are_read_however_far_apart_they_are(tmp_path: Path, gap: int) -> None:
+def test_calls_are_read_however_far_apart_they_are(tmp_path, gap):
     """The C library, which is in every process, and an operator library are no loading of libraries."""
     libc, ops = b"ctypes.CDLL(None)\n", b"torch.ops.load_library(path)\n"
     between = b"#" * gap + b"\n"
@@ -136,9 +134,7 @@ def test_calls_are_read_however_far_apart_they_are(tmp_path: Path, gap: int) -> 
         assert [p.ops for p in read(wheel(tmp_path, files)).preloads] == expected
 
 
-def test_a_file_larger_than_what_is_kept_is_read_by_more_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_larger_than_what_is_kept_is_read_by_more_passes(tmp_path, monkeypatch):
     path = wheel(tmp_path, FILES)
     whole = read(path)
     monkeypatch.setattr(scan, "_HEAD", 1)
@@ -146,7 +142,7 @@ def test_a_file_larger_than_what_is_kept_is_read_by_more_passes(
     assert read(path) == whole
 
 
-def test_stored_members_are_read_too(tmp_path: Path) -> None:
+def test_stored_members_are_read_too(tmp_path):
     packed = wheel(tmp_path, FILES)
     stored = tmp_path / "stored" / packed.name
     stored.parent.mkdir()
@@ -160,7 +156,7 @@ def _facts(found: WheelFacts) -> tuple[object, ...]:
     return (found.objects, found.device, found.record, found.requires, found.preloads)
 
 
-def test_a_file_name_that_is_no_wheels_is_no_reason_to_stop(tmp_path: Path) -> None:
+def test_a_file_name_that_is_no_wheels_is_no_reason_to_stop(tmp_path):
     path = wheel(tmp_path, {"demo/a.so": elf()}).rename(tmp_path / "demo.whl")
     assert read(path).file_tags == ()
 
@@ -204,9 +200,7 @@ def _broken(kind: str, folder: Path) -> Path:
         ("not there", "No such file or directory"),
     ],
 )
-def test_what_cannot_be_read_is_one_problem_and_the_rest_goes_on(
-    tmp_path: Path, kind: str, message: str
-) -> None:
+def test_what_cannot_be_read_is_one_problem_and_the_rest_goes_on(tmp_path, kind, message):
     (tmp_path / "good").mkdir()
     (tmp_path / "bad").mkdir()
     name = "good-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -216,7 +210,7 @@ def test_what_cannot_be_read_is_one_problem_and_the_rest_goes_on(
     assert [w.facts.name for w in report.wheels] == [good.name]
 
 
-def test_a_byte_changed_in_a_member_is_named_with_the_member(tmp_path: Path) -> None:
+def test_a_byte_changed_in_a_member_is_named_with_the_member(tmp_path):
     path = wheel(tmp_path, {"demo/a.so": elf(strings=["x" * 500], page=8)})
     data = bytearray(path.read_bytes())
     data[data.index(b"demo/a.so") + 60] ^= 0xFF
@@ -232,9 +226,7 @@ def test_a_byte_changed_in_a_member_is_named_with_the_member(tmp_path: Path) -> 
         (None, "its bytes do not match the checksum in the archive"),
     ],
 )
-def test_python_code_that_cannot_be_unpacked_is_reported(
-    tmp_path: Path, jobs: int, harm: bytes | None, problem: str
-) -> None:
+def test_python_code_that_cannot_be_unpacked_is_reported(tmp_path, jobs, harm, problem):
     files = {
         "demo/a.so": elf(needed=["libnobody.so.1"]),  # which the code may load
         "demo/__init__.py": b"import ctypes\n" * 40,
@@ -257,8 +249,8 @@ def test_python_code_that_cannot_be_unpacked_is_reported(
 @pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("member", ["demo/a.so", "demo/words.txt"])
 def test_a_member_whose_first_bytes_cannot_be_unpacked_is_reported_and_the_rest_is_judged(
-    tmp_path: Path, jobs: int, member: str
-) -> None:
+    tmp_path, jobs, member
+):
     files = {
         "demo/a.so": elf(strings=["x" * 500]),
         "demo/words.txt": b"words " * 40,
@@ -277,7 +269,7 @@ def test_a_member_whose_first_bytes_cannot_be_unpacked_is_reported_and_the_rest_
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "9" * 900, "٣", "²"], ids=["5000", "900", "Arabic", "raised"])
-def test_numbers_that_no_version_has_end_in_no_error_of_the_audit(tmp_path: Path, digits: str) -> None:
+def test_numbers_that_no_version_has_end_in_no_error_of_the_audit(tmp_path, digits):
     made = wheel(
         tmp_path,
         {
@@ -297,7 +289,7 @@ def test_numbers_that_no_version_has_end_in_no_error_of_the_audit(tmp_path: Path
         assert page.render(report, width=80, color=False, show_tree=True, show_gpus=True)
 
 
-def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:
+def test_a_member_of_an_unknown_packing_method(tmp_path):
     path = wheel(tmp_path, {"demo/a.so": elf()})
     with zipfile.ZipFile(path, "a", zipfile.ZIP_LZMA) as archive:
         archive.writestr("demo/_gpuforge/kernels/k/index.json", "{}" * 400)
@@ -319,9 +311,7 @@ def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:
         ((), (), ""),
     ],
 )
-def test_a_wheel_is_for_one_processor_by_its_tags_or_else_by_its_objects(
-    tags: tuple[str, ...], machines: tuple[int, ...], machine: str
-) -> None:
+def test_a_wheel_is_for_one_processor_by_its_tags_or_else_by_its_objects(tags, machines, machine):
     objects = tuple(
         ElfObject("demo.whl", f"{n}.so", 0, 64, number, 3, ((0, 0),)) for n, number in enumerate(machines)
     )
@@ -343,9 +333,7 @@ def outcomes_of(paths: list[Path], jobs: int) -> list[WheelFacts | MalformedErro
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 2])
-def test_wheels_are_read_with_the_threads_that_can_be_started(
-    count: int, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wheels_are_read_with_the_threads_that_can_be_started(count, allowed, tmp_path, monkeypatch):
     names = ("demo", "other")[:count]
     paths = [
         wheel(tmp_path, FILES_PARALLEL, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names
@@ -364,9 +352,7 @@ def test_wheels_are_read_with_the_threads_that_can_be_started(
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_an_interrupt_does_not_wait_for_the_threads(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_does_not_wait_for_the_threads(count, tmp_path, monkeypatch):
     names = ("demo", "other")[:count]
     paths = [
         wheel(tmp_path, FILES_PARALLEL, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names
@@ -400,9 +386,7 @@ def test_an_interrupt_does_not_wait_for_the_threads(
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_an_unexpected_error_is_that_of_the_wheel_that_brings_it_out(
-    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_is_that_of_the_wheel_that_brings_it_out(jobs, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise ArithmeticError("no number")
 
@@ -434,34 +418,34 @@ def each(samples: Mapping[str, Sample]) -> list[object]:
 
 
 @pytest.mark.parametrize("sample", each(SAMPLES))
-def test_each_kind_is_one_finding(tmp_path: Path, sample: Sample) -> None:
+def test_each_kind_is_one_finding(tmp_path, sample):
     (finding,) = findings_of(tmp_path, sample)
     assert {subject.item for subject in finding.subjects} == {sample.kind}
     assert finding.code == ("GF712" if TABLE[sample.kind]["by"] else "GF713")
 
 
 @pytest.mark.parametrize("sample", each(TWINS))
-def test_the_nearest_archive_that_nobody_refuses_is_clean(tmp_path: Path, sample: Sample) -> None:
+def test_the_nearest_archive_that_nobody_refuses_is_clean(tmp_path, sample):
     assert findings_of(tmp_path, sample) == []
 
 
-def test_every_kind_has_a_sample() -> None:
+def test_every_kind_has_a_sample():
     assert {sample.kind for sample in SAMPLES.values()} == TABLE.keys()
 
 
 @pytest.mark.thorough
-def test_what_is_said(tmp_path: Path) -> None:
+def test_what_is_said(tmp_path):
     findings = [(name, findings_of(tmp_path, sample)[0]) for name, sample in SAMPLES.items()]
     for code in sorted(RULES):
         hold_findings(code, [(name, finding) for name, finding in findings if finding.code == code])
 
 
-def test_a_build_for_linux_alone_may_have_names_that_differ_in_case(tmp_path: Path) -> None:
+def test_a_build_for_linux_alone_may_have_names_that_differ_in_case(tmp_path):
     sample = SAMPLES["names that differ in case"]._replace(name="demo-1.0-py3-none-manylinux_2_17_x86_64.whl")
     assert findings_of(tmp_path, sample) == []
 
 
-def test_the_first_members_of_many_are_named(tmp_path: Path) -> None:
+def test_the_first_members_of_many_are_named(tmp_path):
     many = [EVIL._replace(name=f"demo/{n}\n.py".encode()) for n in range(300)]
     (finding,) = findings_of(tmp_path, Sample("", zip_file([*SOUND, *many])))
     assert len(finding.subjects) == 201
@@ -469,7 +453,7 @@ def test_the_first_members_of_many_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_hostile_records_cost_little(tmp_path: Path) -> None:
+def test_hostile_records_cost_little(tmp_path):
     """Deep names, many small extra fields, and many entries that lead to one header with long ones."""
     deep = [EVIL._replace(name=b"/".join([b"a"] * 32_000) + b"%d" % n) for n in range(7)]
     fields = struct.pack("<HH", 0x9999, 0) * 16_000

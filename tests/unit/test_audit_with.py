@@ -1,7 +1,5 @@
 """`gpuforge audit --with`: chosen by uv, read by byte ranges, and no server keeps an audit for long."""
 
-from __future__ import annotations
-
 import json
 import time
 import zipfile
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 from audit_samples import elf, wheel
-from index_samples import Answer, Index, in_ranges, read_in_part, serving_wheels, whole
+from index_samples import Index, in_ranges, read_in_part, serving_wheels, whole
 
 from gpuforge.audit import audit
 from gpuforge.cli import bounded
@@ -60,7 +58,7 @@ def index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 @pytest.mark.parametrize(
     "answer", [in_ranges, pytest.param(whole, marks=pytest.mark.thorough)], ids=["ranges", "whole files"]
 )
-def test_what_pip_would_install_is_read_from_the_index(index: Index, answer: Answer) -> None:
+def test_what_pip_would_install_is_read_from_the_index(index, answer):
     index.answer = answer
     report = audit([], beside=installed_with([], ["old==1.0", "new"], python="3.11"), jobs=2)
     assert report.problems == ()
@@ -79,8 +77,8 @@ def test_what_pip_would_install_is_read_from_the_index(index: Index, answer: Ans
 
 @pytest.mark.thorough
 def test_a_published_wheel_to_compare_with_comes_from_the_index_without_its_requirements(
-    index: Index, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+    index, tmp_path, capfd
+):
     own = wheel(tmp_path, {"old/__init__.py": b""}, name=f"old-3.0-{TAGS}.whl")
     assert run(["audit", str(own), "--like", "old==2.0"]) == 0
     out, err = (" ".join(text.split()) for text in capfd.readouterr())
@@ -92,15 +90,13 @@ def test_a_published_wheel_to_compare_with_comes_from_the_index_without_its_requ
 
 
 @pytest.mark.thorough
-def test_one_major_is_no_conflict(index: Index) -> None:
+def test_one_major_is_no_conflict(index):
     report = audit([], beside=installed_with([], ["old", "new"], python="3.11"))
     assert (report.findings, report.problems) == ((), ())
 
 
 @pytest.mark.thorough
-def test_a_wheel_is_chosen_for_together_with_what_it_requires(
-    index: Index, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wheel_is_chosen_for_together_with_what_it_requires(index, tmp_path, capfd):
     files = {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)}
     own = wheel(tmp_path, files, requires=["nvidia-cuda-runtime"])
     assert run(["audit", str(own), "--with", "old<2", "--format", "json"]) == 0
@@ -113,7 +109,7 @@ def test_a_wheel_is_chosen_for_together_with_what_it_requires(
 
 
 @pytest.mark.thorough
-def test_what_is_installed_is_kept_where_it_fits(index: Index, folder: Path, tmp_path: Path) -> None:
+def test_what_is_installed_is_kept_where_it_fits(index, folder, tmp_path):
     site = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     for name in ("old-1.0", "nvidia_cuda_runtime_cu12-12.9.79"):
@@ -144,21 +140,19 @@ def test_what_is_installed_is_kept_where_it_fits(index: Index, folder: Path, tmp
         ("./dist/old.whl", UsageError, "--with ./dist/old.whl: "),
     ],
 )
-def test_a_requirement_that_cannot_be_had(
-    index: Index, requirement: str, error: type[Exception], message: str
-) -> None:
+def test_a_requirement_that_cannot_be_had(index, requirement, error, message):
     with pytest.raises(error, match="^" + message.replace("(", "\\(").replace(".", "\\.")):
         installed_with([], [requirement], python="3.11")
 
 
-def test_a_wheel_that_has_something_else_fetched_is_refused(index: Index, tmp_path: Path) -> None:
+def test_a_wheel_that_has_something_else_fetched_is_refused(index, tmp_path):
     own = wheel(tmp_path, {}, requires=["old @ https://example.org/old-1.0-py3-none-any.whl"])
     with pytest.raises(ActionError, match="by a direct reference"):
         installed_with([own], ["new"])
 
 
 @pytest.mark.thorough  # uv tries three times, for seconds
-def test_an_index_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_is_not_there(monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -169,7 +163,7 @@ def test_an_index_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_the_kernel_ends_a_wait_without_end() -> None:
+def test_the_kernel_ends_a_wait_without_end():
     """What a server does before its first byte is in no one's hands but the kernel's."""
 
     def work(watched: Watched) -> int:
@@ -229,9 +223,7 @@ def has_shrunk(handler: BaseHTTPRequestHandler, data: bytes) -> None:
         (lambda handler, _: handler.send_error(500), MissingError),
     ],
 )
-def test_a_hostile_server(
-    index: Index, folder: Path, answer: Answer, error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hostile_server(index, folder, answer, error, monkeypatch):
     monkeypatch.setattr(remote, "LARGEST", 1 << 20)
     index.answer = answer
     with pytest.raises(error):
@@ -241,9 +233,7 @@ def test_a_hostile_server(
 @pytest.mark.parametrize(
     "body", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["its bytes", "its headers"]
 )
-def test_a_server_that_trickles(
-    index: Index, folder: Path, body: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_trickles(index, folder, body, monkeypatch):
     def trickles(handler: BaseHTTPRequestHandler, data: bytes) -> None:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n" + (b"Connection: close\r\n\r\n" if body else b"X: "))
         while True:

@@ -4,8 +4,6 @@ OpenCL (PoCL) and the CPU are real; a driver and an IREE runtime made here stand
 machines with a GPU, tests/gpu runs the real ones.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from functools import partial
@@ -53,14 +51,14 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.thorough
-def test_a_kernel_says_what_runs_it_and_is_loaded_once(kernels: KernelSet, backend: str) -> None:
+def test_a_kernel_says_what_runs_it_and_is_loaded_once(kernels, backend):
     kernel = kernels.function("saxpy")
     assert (kernel.backend, kernel.name) == (backend, "saxpy")
     assert kernels.function("saxpy") is kernel
     assert any(line.strip().startswith("used") for line in kernels.explain().splitlines())
 
 
-def test_memory_is_copied_and_given_back(kernels: KernelSet) -> None:
+def test_memory_is_copied_and_given_back(kernels):
     kernel = kernels.function("saxpy")
     numbers = np.arange(6, dtype="f4")
     with kernel.upload(numbers) as memory:
@@ -79,13 +77,13 @@ def test_memory_is_copied_and_given_back(kernels: KernelSet) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("copy", [lambda m: m.read(bytearray(4)), lambda m: m.write(bytes(4))])
-def test_a_buffer_of_another_size_is_refused(kernels: KernelSet, copy: Callable[[Any], None]) -> None:
+def test_a_buffer_of_another_size_is_refused(kernels, copy):
     memory = kernels.function("saxpy").memory(8)
     with pytest.raises(ValueError, match=r"^(bytes|bytearray) has 4 bytes, and the memory 8$"):
         copy(memory)
 
 
-def test_a_number_without_a_type_is_named(kernels: KernelSet) -> None:
+def test_a_number_without_a_type_is_named(kernels):
     kernel = kernels.function("saxpy")
     with pytest.raises(
         TypeError,
@@ -111,7 +109,7 @@ WRONG_SIZES: Any = [
 
 
 @pytest.mark.thorough
-def test_a_launch_of_a_wrong_size_is_refused(kernels: KernelSet, backend: str) -> None:
+def test_a_launch_of_a_wrong_size_is_refused(kernels, backend):
     kernel = kernels.function("saxpy")
     with kernel.memory(4) as memory:
         arguments = [np.uint64(1), np.float32(1), memory, *([memory] if backend == "cuda" else [])]
@@ -122,7 +120,7 @@ def test_a_launch_of_a_wrong_size_is_refused(kernels: KernelSet, backend: str) -
 
 
 @pytest.mark.thorough
-def test_only_one_block_of_numbers_is_copied(kernels: KernelSet) -> None:
+def test_only_one_block_of_numbers_is_copied(kernels):
     kernel = kernels.function("saxpy")
     with kernel.memory(16) as memory:
         for wrong, error in (
@@ -142,7 +140,7 @@ def test_only_one_block_of_numbers_is_copied(kernels: KernelSet) -> None:
 
 
 @pytest.mark.thorough
-def test_freed_memory_is_refused(kernels: KernelSet) -> None:
+def test_freed_memory_is_refused(kernels):
     memory = kernels.function("saxpy").memory(4)
     memory.free()
     for copy in (memory.read, memory.write):
@@ -150,7 +148,7 @@ def test_freed_memory_is_refused(kernels: KernelSet) -> None:
             copy(bytearray(4))
 
 
-def test_the_switch_for_gpus_leaves_the_cpu(kernels: KernelSet, backend: str) -> None:
+def test_the_switch_for_gpus_leaves_the_cpu(kernels, backend):
     off = KernelSet(
         kernels._folder,
         package="demo",
@@ -164,7 +162,7 @@ def test_the_switch_for_gpus_leaves_the_cpu(kernels: KernelSet, backend: str) ->
             off.function("saxpy")
 
 
-def test_a_kernel_that_is_not_there_says_nothing_about_the_others(kernels: KernelSet) -> None:
+def test_a_kernel_that_is_not_there_says_nothing_about_the_others(kernels):
     before = kernels.explain()
     with pytest.raises(UnknownKernel):
         kernels.function("nothing")
@@ -175,7 +173,7 @@ def test_a_kernel_that_is_not_there_says_nothing_about_the_others(kernels: Kerne
     assert kernels.explain() == before
 
 
-def test_what_was_uploaded_keeps_its_type(kernels: KernelSet, backend: str) -> None:
+def test_what_was_uploaded_keeps_its_type(kernels, backend):
     """Memory of raw bytes fits any pointer, a copy of other numbers none."""
     kernel = kernels.function("saxpy")
     if backend == "cuda":  # the stand-in's kernel has no types
@@ -194,9 +192,7 @@ def saxpy_arguments(backend: str, memory: Any) -> list[Any]:
     return [np.uint64(1), np.float32(1), memory, *([memory] if backend == "cuda" else [])]
 
 
-def test_a_released_kernel_is_loaded_again_and_one_in_use_still_runs(
-    kernels: KernelSet, backend: str
-) -> None:
+def test_a_released_kernel_is_loaded_again_and_one_in_use_still_runs(kernels, backend):
     held = kernels.function("saxpy")
     for _ in range(2):
         kernels.release()
@@ -219,9 +215,7 @@ def limit(kernels: KernelSet, kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("drop", [lambda kernels, kernel: kernels.release(), unload, limit])
-def test_what_is_released_or_unloaded_goes_if_it_is_not_in_use(
-    kernels: KernelSet, backend: str, drop: Callable[[KernelSet, Any], None]
-) -> None:
+def test_what_is_released_or_unloaded_goes_if_it_is_not_in_use(kernels, backend, drop):
     """What a back end has loaded goes with its last kernel; a library for the CPU stays loaded."""
     kernel: Any = kernels.function("saxpy")
     loaded: Callable[[], int]
@@ -246,7 +240,7 @@ def test_what_is_released_or_unloaded_goes_if_it_is_not_in_use(
             each.launch(1, 1, *saxpy_arguments(backend, memory))
 
 
-def test_a_device_that_is_not_there_is_refused_and_named(kernels: KernelSet, backend: str) -> None:
+def test_a_device_that_is_not_there_is_refused_and_named(kernels, backend):
     first = kernels.function("saxpy", device=0)
     assert first.device == kernels.function("saxpy").device
     for number in (1, 99):
@@ -254,7 +248,7 @@ def test_a_device_that_is_not_there_is_refused_and_named(kernels: KernelSet, bac
             kernels.function("saxpy", device=number)
 
 
-def test_a_context_of_another_back_end_is_refused(kernels: KernelSet, backend: str) -> None:
+def test_a_context_of_another_back_end_is_refused(kernels, backend):
     """Nothing else is used in place of what was requested."""
     of_pyopencl = type("Context", (), {"__module__": "pyopencl", "int_ptr": 5})()
     others: list[Any] = [
@@ -269,7 +263,7 @@ def test_a_context_of_another_back_end_is_refused(kernels: KernelSet, backend: s
     assert kernels.function("saxpy").backend == backend
 
 
-def test_threads_share_a_kernel(kernels: KernelSet, backend: str) -> None:
+def test_threads_share_a_kernel(kernels, backend):
     found: list[Any] = []
 
     def work(seed: int) -> None:
@@ -284,7 +278,7 @@ def test_threads_share_a_kernel(kernels: KernelSet, backend: str) -> None:
     assert found == [True] * COUNT
 
 
-def test_a_stream_of_the_back_end_is_taken(kernels: KernelSet, backend: str) -> None:
+def test_a_stream_of_the_back_end_is_taken(kernels, backend):
     kernel: Any = kernels.function("saxpy")
     stream: Any = 0
     if backend == "opencl":
@@ -299,9 +293,7 @@ def test_a_stream_of_the_back_end_is_taken(kernels: KernelSet, backend: str) -> 
     assert result == bytes(4)
 
 
-def test_what_does_not_fit_the_device_is_an_error_with_a_status_and_advice(
-    kernels: KernelSet, backend: str
-) -> None:
+def test_what_does_not_fit_the_device_is_an_error_with_a_status_and_advice(kernels, backend):
     kernel = kernels.function("saxpy")
     with kernel.memory(4) as memory:
         kernel.launch(1, 1, *saxpy_arguments(backend, memory))
@@ -327,9 +319,7 @@ def own_context(kernels: KernelSet, backend: str) -> Any:
     return ctypes.c_void_p(kernel.loaded.context.handle) if backend == "cuda" else None
 
 
-def test_kernels_in_a_context_of_the_callers_are_found_again_until_it_is_released(
-    kernels: KernelSet, backend: str
-) -> None:
+def test_kernels_in_a_context_of_the_callers_are_found_again_until_it_is_released(kernels, backend):
     context = own_context(kernels, backend)
     if context is None:
         return

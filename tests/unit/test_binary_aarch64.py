@@ -1,7 +1,5 @@
 """Atomic instructions of aarch64, in code that a compiler wrote."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpuforge.binary.aarch64 import needs_lse
@@ -27,13 +25,11 @@ def code(*words: str) -> bytes:
         ((), False),
     ],
 )
-def test_only_code_without_older_atomics_needs_lse(
-    words: tuple[str, ...], chunk: int, *, needs: bool
-) -> None:
+def test_only_code_without_older_atomics_needs_lse(words, chunk, *, needs):
     data = b"xyz" + code(*words) + code(*EXCLUSIVE)  # behind the section
     chunks = (data[at : at + chunk] for at in range(0, len(data), chunk))
     assert needs_lse(chunks, 3, 4 * len(words)) == needs
 
 
-def test_bytes_that_are_no_whole_instruction_do_not_count() -> None:
+def test_bytes_that_are_no_whole_instruction_do_not_count():
     assert not needs_lse([b"\0\0" + code(*LSE) * 3], 0, 2 + 4 * len(LSE) * 3)

@@ -1,7 +1,5 @@
 """Cubins: toolkit, sections and empty ones; damaged ones raise MalformedError alone."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 
@@ -40,7 +38,7 @@ NOTE = _cubin(7, b"NVIDIA Corp\0ptxas\0Cuda compilation tools, release 13.0, V13
 @pytest.mark.parametrize(
     ("image", "expected"), [(API, "12.9"), (NOTE, "13.0"), (_cubin(1, bytes(64)), ""), (b"no ELF", "")]
 )
-def test_the_toolkit_of_a_cubin_is_read(image: bytes, expected: str) -> None:
+def test_the_toolkit_of_a_cubin_is_read(image, expected):
     plain = FatbinEntry("cubin", Arch.parse("sm_90"), "", len(image), len(image))
     assert toolkit(unpacked(plain, image)) == expected
     for compression, packed in (
@@ -55,7 +53,7 @@ def test_the_toolkit_of_a_cubin_is_read(image: bytes, expected: str) -> None:
 @pytest.mark.parametrize("image", [API, NOTE])
 @pytest.mark.parametrize("field", [24, 32])  # sh_offset, sh_size
 @pytest.mark.parametrize("value", [1 << 31, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-def test_a_cubin_whose_section_is_outside_of_it_has_no_toolkit(image: bytes, field: int, value: int) -> None:
+def test_a_cubin_whose_section_is_outside_of_it_has_no_toolkit(image, field, value):
     changed = bytearray(image)
     struct.pack_into("<Q", changed, len(image) - 64 + field, value)
     assert toolkit(bytes(changed)) == ""
@@ -68,7 +66,7 @@ CODE, DATA = _cubin(1, b"\0.text._Z1kPf\0"), _cubin(1, b"\0.nv.constant3\0")
     ("contents", "empty"),
     [((CODE,), False), ((DATA,), True), ((DATA, DATA), True), ((DATA, CODE), False), ((b"no ELF",), False)],
 )
-def test_cubins_without_code_make_an_empty_container(contents: tuple[bytes, ...], empty: bool) -> None:
+def test_cubins_without_code_make_an_empty_container(contents, empty):
     cubins = (image("sm_80", size=9000 + 100 * n, content=content) for n, content in enumerate(contents))
     entries = b"".join(cubins) + image("compute_80:8.4", size=60)
     data = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
@@ -103,9 +101,7 @@ NAMES += [b".text", b".text.", b".k", b"k", b"", b"\xff.k", b".nv.constant0.kern
         max_size=70,
     ),
 )
-def test_sections_of_all_kernels_are_added_up(
-    names: list[bytes], ended: bytes, sections: list[tuple[int, int, int, int]]
-) -> None:
+def test_sections_of_all_kernels_are_added_up(names, ended, sections):
     table = b"\0".join(names) + ended
     starts = [sum(len(name) + 1 for name in names[:index]) for index in range(len(names))]
     layout = struct.Struct("<II16xQQ24x")
@@ -128,7 +124,7 @@ def _container(*images: bytes) -> bytes:
     return b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
 
 
-def test_small_cubins_are_looked_at_whatever_came_before_and_of_large_ones_the_rest_is_unknown() -> None:
+def test_small_cubins_are_looked_at_whatever_came_before_and_of_large_ones_the_rest_is_unknown():
     large = lz4.block.compress(_cubin(1, b"\0.text.k\0" + bytes(900_000)), store_size=False)
     packed = image("sm_80", size=900_137, content=large, compressed=len(large))
     small = image("sm_80", size=9000, content=DATA)

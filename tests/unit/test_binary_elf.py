@@ -1,12 +1,9 @@
 """The ELF reader: every field, string tables that are too long to be kept, windows, and errors for damaged bytes."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import struct
 import subprocess
-from pathlib import Path
 
 import pytest
 from audit_samples import elf as sample
@@ -44,7 +41,7 @@ RICH = sample(
 )
 
 
-def test_every_field_is_read() -> None:
+def test_every_field_is_read():
     found = read(RICH)
     assert (found.soname, found.needed, found.rpath, found.runpath) == (
         "libx.so.1",
@@ -66,7 +63,7 @@ def test_every_field_is_read() -> None:
     assert (found.bits, found.machine, found.size) == (64, 62, len(RICH))
 
 
-def test_an_object_without_dynamic_section_links_nothing() -> None:
+def test_an_object_without_dynamic_section_links_nothing():
     data = bytearray(sample())
     data[64 + 56 : 64 + 60] = bytes(4)  # PT_DYNAMIC becomes PT_NULL
     found = read(bytes(data))
@@ -74,12 +71,12 @@ def test_an_object_without_dynamic_section_links_nothing() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 3, 15, 63, 100, 200, len(RICH) - 1])
-def test_a_truncated_file_is_malformed(length: int) -> None:
+def test_a_truncated_file_is_malformed(length):
     with pytest.raises(MalformedError):
         read(RICH[:length])
 
 
-def test_missing_ranges_are_reported_until_all_are_kept() -> None:
+def test_missing_ranges_are_reported_until_all_are_kept():
     window = Window(len(RICH), {0: RICH[:64]})
     for _ in range(20):
         try:
@@ -90,7 +87,7 @@ def test_missing_ranges_are_reported_until_all_are_kept() -> None:
     assert found == read(RICH)
 
 
-def test_the_outline_has_what_the_header_points_to() -> None:
+def test_the_outline_has_what_the_header_points_to():
     window = Window(len(RICH), {0: RICH[:512]})
     ranges = outline(window, read_header(window))
     assert all(0 <= start < stop <= len(RICH) for start, stop in ranges)
@@ -101,7 +98,7 @@ def test_the_outline_has_what_the_header_points_to() -> None:
 @pytest.mark.parametrize(
     "flags", [["-shared", "-Wl,-soname,libx.so.3", "-Wl,-rpath,$ORIGIN/y"], ["-Wl,-z,execstack"]]
 )
-def test_a_compilers_object_is_read_as_pyelftools_reads_it(tmp_path: Path, flags: list[str]) -> None:
+def test_a_compilers_object_is_read_as_pyelftools_reads_it(tmp_path, flags):
     (tmp_path / "x.c").write_text('#include <stdio.h>\nint main(void) { return puts("x"); }\n')
     target = tmp_path / "x"
     subprocess.run(
@@ -130,7 +127,7 @@ def _header(*segments: Segment) -> Header:
     return Header(64, "<", 3, 62, 0, 64, 0, 0, segments)
 
 
-def test_the_front_has_no_segments_of_code() -> None:
+def test_the_front_has_no_segments_of_code():
     constants, code = Segment(PT_LOAD, 4, 0, 0, 1000), Segment(PT_LOAD, 5, 4096, 4096, 8000)
     assert front(_header(constants, code), 20_000) == [(0, 4096), (12_096, 20_000)]
     assert front(_header(constants, code), 5000) == [(0, 4096)]
@@ -143,12 +140,12 @@ MOVED = (
 
 
 @pytest.mark.parametrize("segments", [(), (Segment(PT_LOAD, 5, 0, 0, 8000),), MOVED])
-def test_the_front_is_whole_if_code_has_no_segment_of_its_own(segments: tuple[Segment, ...]) -> None:
+def test_the_front_is_whole_if_code_has_no_segment_of_its_own(segments):
     assert front(_header(*segments), 20_000) == [(0, 20_000)]
     assert front(_header(*segments), 0) == []
 
 
-def test_the_outline_has_the_bytes_before_an_appended_segment() -> None:
+def test_the_outline_has_the_bytes_before_an_appended_segment():
     first, moved = (
         Segment(PT_LOAD, 4, 0, 0, 1000),
         Segment(PT_LOAD, 6, 900_000, 900_000, 5000),
@@ -157,7 +154,7 @@ def test_the_outline_has_the_bytes_before_an_appended_segment() -> None:
     assert any(start < 899_900 and stop == 900_000 for start, stop in outline(Window(1_000_000), header))
 
 
-def test_section_names_that_add_up_to_too_much_are_malformed() -> None:
+def test_section_names_that_add_up_to_too_much_are_malformed():
     """Thousands of sections may share one long name."""
     name = b"x" * 200_000 + b"\0"
     count = 5000
@@ -172,7 +169,7 @@ def test_section_names_that_add_up_to_too_much_are_malformed() -> None:
 CONTENT = b"\0one\0two\0three\0"
 
 
-def test_strings_of_a_long_table_are_read_also_after_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strings_of_a_long_table_are_read_also_after_a_search(monkeypatch):
     monkeypatch.setattr(header, "LONGEST", 8)
     table = header.StringTable(Window.of(b"head" + CONTENT), 4, len(CONTENT))
     assert not table.has(b"two")  # it is not searched
@@ -180,14 +177,14 @@ def test_strings_of_a_long_table_are_read_also_after_a_search(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("longest", [8, 1 << 20])
-def test_a_string_without_an_end_is_an_error(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_string_without_an_end_is_an_error(longest, monkeypatch):
     monkeypatch.setattr(header, "LONGEST", longest)
     table = header.StringTable(Window.of(CONTENT[:-1]), 0, len(CONTENT) - 1)
     with pytest.raises(MalformedError, match="has no end"):
         table.text(9)
 
 
-def test_a_window_reads_across_its_pieces() -> None:
+def test_a_window_reads_across_its_pieces():
     window = Window(100)
     window.keep(10, b"abc", 10, 20)
     window.keep(13, b"defgh", 10, 20)
@@ -201,7 +198,7 @@ def test_a_window_reads_across_its_pieces() -> None:
 
 
 @given(st.binary(min_size=1, max_size=60), st.lists(st.tuples(*[st.integers(0, 60)] * 4), max_size=8))
-def test_a_window_has_what_was_kept(data: bytes, kept: list[tuple[int, int, int, int]]) -> None:
+def test_a_window_has_what_was_kept(data, kept):
     window, wanted = Window(len(data)), set[int]()
     for at, length, start, stop in kept:
         chunk = data[at : at + length]
@@ -216,7 +213,7 @@ def test_a_window_has_what_was_kept(data: bytes, kept: list[tuple[int, int, int,
                 assert window.read(start, stop - start) == data[start:stop]
 
 
-def test_glibc_compares_the_hash_of_a_version_first() -> None:
+def test_glibc_compares_the_hash_of_a_version_first():
     data = sample(versions={"libc.so.6": ["GLIBC_2.17"]})
     assert version_hash("GLIBC_2.2.5") == 0x09691A75
     with pytest.raises(MalformedError, match=r"GLIBC_2\.17 has the hash of another name"):
@@ -224,7 +221,7 @@ def test_glibc_compares_the_hash_of_a_version_first() -> None:
 
 
 @pytest.mark.parametrize("place", [6, 20])
-def test_glibc_takes_one_version_of_elf(place: int) -> None:
+def test_glibc_takes_one_version_of_elf(place):
     data = sample()
     with pytest.raises(MalformedError, match="glibc takes only 1"):
         read(data[:place] + b"\2" + data[place + 1 :])

@@ -1,9 +1,6 @@
 """The reader of HIP's bundles: plain and packed, across chunks, and damaged."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel
@@ -23,7 +20,7 @@ def read(data: bytes, *, chunk: int = 1 << 20, before: int = 0) -> list[hip.HipB
 @pytest.mark.parametrize("packed", [0, 1, 2, 3])
 @pytest.mark.parametrize("method", [0, 1])
 @pytest.mark.parametrize("chunk", [1000, 1 << 20])
-def test_the_gpus_of_each_bundle(packed: int, method: int, chunk: int) -> None:
+def test_the_gpus_of_each_bundle(packed, method, chunk):
     noise = random.Random(1).randbytes(300_000)  # noqa: S311  not for secrets
     first = bundle("gfx90a", "gfx942:sramecc+:xnack-", packed=packed, method=method, content=noise)
     second = bundle("gfx1100", packed=packed, method=method)
@@ -31,14 +28,14 @@ def test_the_gpus_of_each_bundle(packed: int, method: int, chunk: int) -> None:
     assert found == [hip.HipBundle(("gfx90a", "gfx942:sramecc+:xnack-")), hip.HipBundle(("gfx1100",))]
 
 
-def test_names_before_rocm_4_1_have_one_hyphen() -> None:
+def test_names_before_rocm_4_1_have_one_hyphen():
     code = bundle("gfx803", "gfx906").replace(
         b"hipv4-amdgcn-amd-amdhsa--gfx", b"hipv04-amdgcn-amd-amdhsa-gfx"
     )
     assert read(code) == [hip.HipBundle(("gfx803", "gfx906"))]
 
 
-def test_damaged_bundles_are_named_as_such() -> None:
+def test_damaged_bundles_are_named_as_such():
     plain, packed = bundle("gfx90a"), bundle("gfx90a", packed=2)
     assert read(plain[:60]) == [hip.HipBundle((), damaged=True)]
     assert read(plain[:24] + b"\xff" * 8 + plain[32:]) == [hip.HipBundle((), damaged=True)]
@@ -46,13 +43,13 @@ def test_damaged_bundles_are_named_as_such() -> None:
     assert read(b"") == []
 
 
-def test_the_report_lists_the_gpus(tmp_path: Path) -> None:
+def test_the_report_lists_the_gpus(tmp_path):
     code = bundle("gfx90a", "gfx942") + bundle("gfx90a", "gfx942", packed=3)
     found = audit([wheel(tmp_path, {"demo/a.so": elf(sections={".hip_fatbin": code})})]).wheels[0]
     assert "HIP bundles: 2 of gfx90a gfx942" in [proof.text for proof in found.proofs]
 
 
-def test_a_damaged_bundle_withholds_the_proof(tmp_path: Path) -> None:
+def test_a_damaged_bundle_withholds_the_proof(tmp_path):
     code = bundle("gfx90a")[:60]
     found = audit([wheel(tmp_path, {"demo/a.so": elf(sections={".hip_fatbin": code})})]).wheels[0]
     assert [each.text for each in found.withheld if each.topic == "GPU code"] == [

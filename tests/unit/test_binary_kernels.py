@@ -1,7 +1,5 @@
 """The kernels in real images, and in damaged ones."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -13,7 +11,7 @@ from gpuforge.errors import MalformedError
 from gpuforge.runtime import elf
 
 
-def test_every_toolkits_images_list_the_same_kernels() -> None:
+def test_every_toolkits_images_list_the_same_kernels():
     ((old, cubin),) = fatbin.images(FATBIN_11_8)
     assert (old.target, kernels.of_cubin(cubin)) == ("sm_52", SIZES)
     found = {image.target: content for image, content in fatbin.images(FATBIN_12_4)}
@@ -22,7 +20,7 @@ def test_every_toolkits_images_list_the_same_kernels() -> None:
     assert kernels.of_cubin(CUBIN_13_0) == kernels.of_cubin(CUBIN_13_0_OF_120) == SIZES
 
 
-def test_names_and_types_come_from_the_symbols() -> None:
+def test_names_and_types_come_from_the_symbols():
     assert kernels.with_types(SIZES) == (
         Kernel(
             "_ZN2ns5scaleIfEEvPKT_mPS1_",
@@ -33,7 +31,7 @@ def test_names_and_types_come_from_the_symbols() -> None:
     )
 
 
-def test_types_that_the_image_contradicts_are_not_known() -> None:
+def test_types_that_the_image_contradicts_are_not_known():
     (kernel,) = kernels.with_types({"_Z1fPfi": (8,)})
     assert kernel == Kernel("_Z1fPfi", "f", (Parameter("", 8),))
 
@@ -56,14 +54,14 @@ PTX = b"""
 """
 
 
-def test_what_ptx_declares() -> None:
+def test_what_ptx_declares():
     assert kernels.of_ptx(PTX) == {"_Z1fPf": (8, 36, 4, 1, 1, 16, 8), "none": (), "last$1": ()}
     assert kernels.of_ptx(b".version 8.7\n.target sm_80\n") == {}
     with pytest.raises(MalformedError, match=r"the PTX declares a parameter as '\.param \.x64 a'"):
         kernels.of_ptx(b".entry f(.param .x64 a) {}")
 
 
-def test_the_runtime_reads_the_same_sizes_from_machine_code() -> None:
+def test_the_runtime_reads_the_same_sizes_from_machine_code():
     """It has no index for NVRTC's code and its users' own files, and asks no driver until that fails."""
     for cubin in (CUBIN_13_0, CUBIN_13_0_OF_120):
         assert {name: elf.parameter_sizes(cubin, name) for name in SIZES} == SIZES
@@ -73,7 +71,7 @@ def test_the_runtime_reads_the_same_sizes_from_machine_code() -> None:
         elf.parameter_sizes(CUBIN_13_0[:length], "saxpy")
 
 
-def test_parameters_that_never_end_are_read_once() -> None:
+def test_parameters_that_never_end_are_read_once():
     """Each began a search to the end of the text: 64 KB took seconds. `make fuzz` found it."""
     before = time.process_time()
     assert kernels.of_ptx(b".entry f(" * 20_000) == {"f": ()}

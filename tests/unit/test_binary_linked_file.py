@@ -1,7 +1,5 @@
 """Linked files, compared with pyelftools, without section headers, and damaged."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess
@@ -37,7 +35,7 @@ def read(tmp_path: Path, data: bytes) -> LinkedFile | None:
     return linked_file.read(path)
 
 
-def test_every_field_is_read(tmp_path: Path) -> None:
+def test_every_field_is_read(tmp_path):
     found = read(tmp_path, SAMPLE)
     assert found is not None
     assert (found.soname, found.needed) == ("libx.so.1", ("libcudart.so.13",))
@@ -54,16 +52,14 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ({}, (), False),
     ],
 )
-def test_rpath_is_ignored_beside_runpath(
-    paths: dict[str, str], search_path: tuple[str, ...], has_rpath: bool, tmp_path: Path
-) -> None:
+def test_rpath_is_ignored_beside_runpath(paths, search_path, has_rpath, tmp_path):
     found = read(tmp_path, elf(**paths))  # type: ignore[arg-type]
     assert found is not None
     assert (found.search_path, found.has_rpath) == (search_path, has_rpath)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fEL", b"#!/bin/sh\n", elf(machine=190)])
-def test_other_files_and_cubins_are_not_linked_files(data: bytes, tmp_path: Path) -> None:
+def test_other_files_and_cubins_are_not_linked_files(data, tmp_path):
     assert read(tmp_path, data) is None
 
 
@@ -92,7 +88,7 @@ def library(tmp_path: Path, *flags: str) -> Path:
 
 
 @needs_gcc
-def test_a_library_is_read_as_pyelftools_reads_it(tmp_path: Path) -> None:
+def test_a_library_is_read_as_pyelftools_reads_it(tmp_path):
     path = library(tmp_path)
     found = linked_file.read(path)
     assert found is not None
@@ -117,7 +113,7 @@ def test_a_library_is_read_as_pyelftools_reads_it(tmp_path: Path) -> None:
 
 @needs_gcc
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
-def test_symbols_are_read_without_section_headers(style: str, tmp_path: Path) -> None:
+def test_symbols_are_read_without_section_headers(style, tmp_path):
     path = library(tmp_path, f"-Wl,--hash-style={style}")
     whole = linked_file.read(path)
     data = bytearray(path.read_bytes())
@@ -128,7 +124,7 @@ def test_symbols_are_read_without_section_headers(style: str, tmp_path: Path) ->
 
 @needs_gcc
 @pytest.mark.parametrize("field", [24, 32], ids=["another place", "a smaller size"])
-def test_a_section_that_contradicts_the_dynamic_section_is_not_believed(field: int, tmp_path: Path) -> None:
+def test_a_section_that_contradicts_the_dynamic_section_is_not_believed(field, tmp_path):
     """The dynamic linker does not read section headers."""
     path = library(tmp_path, "-Wl,--hash-style=gnu")
     whole = linked_file.read(path)
@@ -143,7 +139,7 @@ def test_a_section_that_contradicts_the_dynamic_section_is_not_believed(field: i
 
 @pytest.mark.thorough
 @needs_gcc
-def test_programs_and_libraries_are_told_apart(tmp_path: Path) -> None:
+def test_programs_and_libraries_are_told_apart(tmp_path):
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     for flags in (["-pie"], ["-no-pie"], ["-static"]):
         subprocess.run(["gcc", *flags, "-o", "main", "main.c"], check=True, cwd=tmp_path)
@@ -155,7 +151,7 @@ def test_programs_and_libraries_are_told_apart(tmp_path: Path) -> None:
         assert not file.is_program
 
 
-def test_containers_of_a_file_have_their_section(tmp_path: Path) -> None:
+def test_containers_of_a_file_have_their_section(tmp_path):
     (tmp_path / "x.so").write_bytes(SAMPLE)
     (tmp_path / "x.fatbin").write_bytes(fatbin("sm_80"))
     assert [(c.section, c.cubins) for c in containers(tmp_path / "x.so")] == [(".nv_fatbin", {Arch(8, 0)})]

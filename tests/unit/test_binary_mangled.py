@@ -1,7 +1,5 @@
 """Mangled names, as nvcc 11.8 to 13.0 write them; c++filt reads them the same way."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -50,7 +48,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("symbol", NAMES)
-def test_a_function(symbol: str) -> None:
+def test_a_function(symbol):
     found = function(symbol)
     assert found is not None
     assert found.parameters is not None
@@ -70,7 +68,7 @@ def test_a_function(symbol: str) -> None:
         ("_Z1fDv4_f", "f"),  # a vector of GCC
     ],
 )
-def test_a_name_whose_types_cannot_be_read(symbol: str, name: str) -> None:
+def test_a_name_whose_types_cannot_be_read(symbol, name):
     assert function(symbol) == Function(name, None)
 
 
@@ -89,7 +87,7 @@ def test_a_name_whose_types_cannot_be_read(symbol: str, name: str) -> None:
         "_ZS_",
     ],
 )
-def test_what_is_not_a_functions_name(symbol: str) -> None:
+def test_what_is_not_a_functions_name(symbol):
     assert function(symbol) is None
 
 
@@ -106,7 +104,7 @@ def test_what_is_not_a_functions_name(symbol: str) -> None:
         "_Z1fA" + "9" * 100_000 + "_i",
     ],
 )
-def test_an_endless_name_is_given_up_soon(symbol: str) -> None:
+def test_an_endless_name_is_given_up_soon(symbol):
     started = time.process_time()
     function(symbol)
     assert time.process_time() - started < 1
@@ -155,5 +153,5 @@ PARTS += [
 
 @draws(400)
 @given(st.lists(st.sampled_from(PARTS), max_size=24).map("".join), st.text(max_size=6))
-def test_no_text_raises(symbol: str, rest: str) -> None:
+def test_no_text_raises(symbol, rest):
     function(f"_Z{symbol}{rest}")

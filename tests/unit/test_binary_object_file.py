@@ -1,7 +1,5 @@
 """ELF objects of every kind: sections, symbols, comments and debug info; damaged and hostile ones."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 import zlib
@@ -39,7 +37,7 @@ def everything(data: bytes) -> ObjectFile:
     return found
 
 
-def test_a_relocatable_object() -> None:
+def test_a_relocatable_object():
     found = everything(SAMPLE)
     assert (found.bits, found.type, found.machine, found.has_code) == (64, 1, 62, True)
     assert found.comments == ("GCC: (Debian 12.2.0-14) 12.2.0",)
@@ -53,14 +51,14 @@ def test_a_relocatable_object() -> None:
     assert list(found.debug()) == list(found.unpacked()) == [PRODUCER]
 
 
-def test_a_library() -> None:
+def test_a_library():
     found = everything(
         elf(needed=["libc.so.6", "libcudart.so.12"], sections={".x": b"y"}, undefined=["cuInit"])
     )
     assert found.needed == ("libc.so.6", "libcudart.so.12")
 
 
-def test_names_of_a_library_without_section_headers() -> None:
+def test_names_of_a_library_without_section_headers():
     data = bytearray(elf(strings=["__pgi_uacc_launch"]))
     data[40:48] = bytes(8)  # e_shoff
     data[58:64] = bytes(6)  # e_shentsize, e_shnum, e_shstrndx
@@ -70,7 +68,7 @@ def test_names_of_a_library_without_section_headers() -> None:
 
 
 @pytest.mark.parametrize("way", ["zlib", "zstd", "zdebug"])
-def test_debug_info_is_unpacked(way: str) -> None:
+def test_debug_info_is_unpacked(way):
     packed = zlib.compress(PRODUCER) if way != "zstd" else zstandard.compress(PRODUCER)
     name, header = ".debug_str", struct.pack("<I4xQQ", 1 + (way == "zstd"), len(PRODUCER), 1)
     if way == "zdebug":
@@ -95,7 +93,7 @@ def bomb(size: int, said: int) -> bytes:
     ("size", "said"),
     [pytest.param(1 << 26, 1 << 26, marks=pytest.mark.thorough), (1 << 22, 100), (100, 1 << 60), (100, 200)],
 )
-def test_sections_that_unpack_to_too_much_are_malformed(size: int, said: int) -> None:
+def test_sections_that_unpack_to_too_much_are_malformed(size, said):
     data = bomb(size, said)
     tracemalloc.start()
     with pytest.raises(MalformedError):
@@ -105,7 +103,7 @@ def test_sections_that_unpack_to_too_much_are_malformed(size: int, said: int) ->
     assert most < min(size, 1 << 22) + (1 << 20), "it was unpacked further than it may be"
 
 
-def test_names_that_add_up_to_too_much_are_malformed() -> None:
+def test_names_that_add_up_to_too_much_are_malformed():
     long = "x" * 60_000
     data = bytearray(relocatable(gives=[long, *"abc" * 300]))
     table = data.index(long.encode())
@@ -118,7 +116,7 @@ def test_names_that_add_up_to_too_much_are_malformed() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 40, 60, 70, 200, 400, len(SAMPLE) - 1])
-def test_a_truncated_object_is_malformed(cut: int) -> None:
+def test_a_truncated_object_is_malformed(cut):
     with pytest.raises(MalformedError):
         everything(SAMPLE[:cut])
 
@@ -127,15 +125,15 @@ MEMBERS = {"a.o": b"one", "a_name_that_is_longer_than_sixteen.o": b"four", "dir/
 
 
 @pytest.mark.parametrize("style", ["gnu", "bsd"])
-def test_members_have_their_names_and_bytes(style: str) -> None:
+def test_members_have_their_names_and_bytes(style):
     assert {m.name: m.data for m in ar.members(archive(MEMBERS, style=style))} == MEMBERS
 
 
-def test_members_of_a_thin_archive_have_no_bytes() -> None:
+def test_members_of_a_thin_archive_have_no_bytes():
     assert [tuple(m) for m in ar.members(archive(MEMBERS, style="thin"))] == [(n, None) for n in MEMBERS]
 
 
-def test_short_names_are_in_the_header() -> None:
+def test_short_names_are_in_the_header():
     data = b"!<arch>\n" + b"x.o/".ljust(48) + b"2".ljust(10) + b"`\nhi"
     assert list(ar.members(data)) == [ar.ArMember("x.o", b"hi")]
 
@@ -153,6 +151,6 @@ def test_short_names_are_in_the_header() -> None:
         (archive({"a.o": b"x"}, style="thin").replace(b"/0   ", b"/0:64"), "names members of other archives"),
     ],
 )
-def test_the_error_names_the_damage(data: bytes, message: str) -> None:
+def test_the_error_names_the_damage(data, message):
     with pytest.raises(MalformedError, match=message):
         list(ar.members(data))

@@ -1,7 +1,5 @@
 """The reader of PE files, on files as link.exe writes them, and on broken ones."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 
@@ -26,7 +24,7 @@ def read(data: bytes) -> pe.PeFile:
 
 @pytest.mark.parametrize("machine", ["win32", "win_amd64", "win_arm64"])
 @pytest.mark.parametrize("by_address", [False, True])
-def test_the_imports_of_each_processor(machine: str, *, by_address: bool) -> None:
+def test_the_imports_of_each_processor(machine, *, by_address):
     found = read(
         dll("KERNEL32.dll", "a.dll", delayed=["b.dll", "c.dll"], machine=machine, by_address=by_address)
     )
@@ -35,7 +33,7 @@ def test_the_imports_of_each_processor(machine: str, *, by_address: bool) -> Non
     assert found.delayed == ("b.dll", "c.dll")
 
 
-def test_a_program_of_dos_is_none_of_windows() -> None:
+def test_a_program_of_dos_is_none_of_windows():
     assert pe.read(Window.of(b"MZ".ljust(200, b"\0")), "a.exe") is None
     assert pe.read(Window.of(b"MZ"), "a.exe") is None
 
@@ -49,20 +47,20 @@ def test_a_program_of_dos_is_none_of_windows() -> None:
         (lambda data: data[:0x46] + b"\xff\xff" + data[0x48:], "65,535 sections"),
     ],
 )
-def test_broken_files_are_refused_with_the_reason(change: object, problem: str) -> None:
+def test_broken_files_are_refused_with_the_reason(change, problem):
     assert callable(change)
     with pytest.raises(MalformedError, match=problem):
         read(change(dll("a.dll")))
 
 
-def test_a_table_of_dlls_without_end_is_refused() -> None:
+def test_a_table_of_dlls_without_end_is_refused():
     data = bytearray(dll("a.dll"))
     struct.pack_into("<I", data, 0x40 + 24 + 112 + 8, 0x1000 + len(data) - 0x400 - 10)
     with pytest.raises(MalformedError, match="no end"):
         read(bytes(data))
 
 
-def test_a_million_entries_end_with_the_budget() -> None:
+def test_a_million_entries_end_with_the_budget():
     with pytest.raises(TooLargeError):
         read(dll(*["x" * 400] * 100_000))
 
@@ -71,7 +69,7 @@ def facts(folder: Path, files: dict[str, bytes], name: str = NAME) -> WheelFacts
     return audit([wheel(folder, files, name=name)]).wheels[0].facts
 
 
-def test_gpu_code_is_found_in_the_sections_that_cuda_names(tmp_path: Path) -> None:
+def test_gpu_code_is_found_in_the_sections_that_cuda_names(tmp_path):
     code = fatbin("sm_90", "compute_90:8.4")
     found = facts(
         tmp_path, {"demo/a.pyd": dll("python312.dll", sections={".nv_fatb": code, "__nv_rel": code})}
@@ -80,7 +78,7 @@ def test_gpu_code_is_found_in_the_sections_that_cuda_names(tmp_path: Path) -> No
     assert found.machine == "x86_64"
 
 
-def test_tables_far_from_the_beginning_are_read(tmp_path: Path) -> None:
+def test_tables_far_from_the_beginning_are_read(tmp_path):
     data = dll("a.dll", delayed=["b.dll"])
     moved = bytearray(data[:0x400] + bytes(3 << 20) + data[0x400:])
     at = moved.index(b".rdata")
@@ -89,12 +87,12 @@ def test_tables_far_from_the_beginning_are_read(tmp_path: Path) -> None:
     assert (found.imports, found.delayed) == (("a.dll",), ("b.dll",))
 
 
-def test_a_wheel_for_linux_has_no_files_of_windows(tmp_path: Path) -> None:
+def test_a_wheel_for_linux_has_no_files_of_windows(tmp_path):
     files = {"demo/a.dll": dll("a.dll"), "demo/gui.exe": dll("a.dll", program=True)}
     assert facts(tmp_path, files, name="demo-1.0-py3-none-any.whl").pe == ()
 
 
-def test_nothing_is_proved_of_dlls_and_the_reason_is_given(tmp_path: Path) -> None:
+def test_nothing_is_proved_of_dlls_and_the_reason_is_given(tmp_path):
     report = audit([wheel(tmp_path, {"demo/a.pyd": dll("python312.dll", "KERNEL32.dll")}, name=NAME)])
     assert not report.wheels[0].findings
     assert not report.wheels[0].proofs

@@ -1,11 +1,9 @@
 """GF510: each way in which segments contradict each other, and the nearest file in which they do not."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -149,7 +147,7 @@ def findings_of(folder: Path, data: bytes, name: str = "demo/libx.so") -> list[F
 
 
 @pytest.mark.parametrize(("severity", "data"), BROKEN.values(), ids=BROKEN)
-def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: bytes) -> None:
+def test_what_does_not_fit_is_one_finding(tmp_path, severity, data):
     (finding,) = findings_of(tmp_path, data)
     assert (finding.code, finding.severity, finding.files) == ("GF510", severity, ("demo/libx.so",))
 
@@ -164,7 +162,7 @@ def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: b
          "thread-local variables", "not aligned", "zeros in no segment", "a relocation", "an empty one",
          "no relocations"],
 )  # fmt: skip
-def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:
+def test_what_fits_is_clean(tmp_path, data):
     assert findings_of(tmp_path, data) == []
 
 
@@ -242,9 +240,7 @@ INIT_TABLE = "the table of initialization (DT_INIT_ARRAY)"
     (["-Wl,-z,pack-relative-relocs"], lambda _: None, "", ""),
     (["-Wl,-z,pack-relative-relocs"], lambda data: packed_at(data, 64), "the table of relocations (DT_RELR)", "target"),
 ])  # fmt: skip
-def test_what_the_process_needs_of_a_compiled_file(
-    tmp_path: Path, flags: Sequence[str], change: Callable[[bytearray], None], part: str, kind: str
-) -> None:
+def test_what_the_process_needs_of_a_compiled_file(tmp_path, flags, change, part, kind):
     (tmp_path / "x.c").write_text(SOURCE)
     command = ["gcc", "-shared", "-fPIC", "-fno-builtin", "x.c", "-o", "x.so", *flags]
     subprocess.run(command, check=True, cwd=tmp_path)
@@ -258,7 +254,7 @@ def test_what_the_process_needs_of_a_compiled_file(
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 @pytest.mark.parametrize("kind", ["-static", "-static-pie", "-pie"])
-def test_a_program_is_whole_however_it_was_linked(tmp_path: Path, kind: str) -> None:
+def test_a_program_is_whole_however_it_was_linked(tmp_path, kind):
     """A static one has relocations (of IFUNCs) and no dynamic section: its start-up code applies them."""
     (tmp_path / "x.c").write_text(
         "#include <string.h>\nint main(int n, char **words) { return strlen(words[0]); }"
@@ -269,15 +265,15 @@ def test_a_program_is_whole_however_it_was_linked(tmp_path: Path, kind: str) -> 
     assert file.broken == ()
 
 
-def test_debug_information_describes_what_was_removed(tmp_path: Path) -> None:
+def test_debug_information_describes_what_was_removed(tmp_path):
     assert findings_of(tmp_path, changed(LOAD, SIZE, 1), "demo/libx.so.debug") == []
 
 
-def test_what_is_said(tmp_path: Path) -> None:
+def test_what_is_said(tmp_path):
     hold_findings("GF510", [(name, findings_of(tmp_path, data)[0]) for name, (_, data) in BROKEN.items()])
 
 
-def test_repair_refuses_what_it_broke_and_not_what_came_so(tmp_path: Path) -> None:
+def test_repair_refuses_what_it_broke_and_not_what_came_so(tmp_path):
     member = PurePosixPath("demo/libx.so")
     sound, broken = tmp_path / "a.so", tmp_path / "b.so"
     sound.write_bytes(PLAIN)

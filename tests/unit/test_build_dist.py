@@ -1,8 +1,5 @@
 """The folder of finished wheels: an older wheel is not left beside a newer one that was kept back."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +8,7 @@ from gpuforge import digest
 from gpuforge.actions.cell_actions import lower
 from gpuforge.cli.dist import RECORD, BuiltWheel, SetAside, keep_current, kept_back
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
-from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Choice, select
-from gpuforge.plan.site import Machine
 
 CELL, OTHER = "cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64"
 
@@ -30,7 +25,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.whl"))
 
 
-def test_the_older_wheel_of_a_cell_is_set_aside_and_no_other(tmp_path: Path) -> None:
+def test_the_older_wheel_of_a_cell_is_set_aside_and_no_other(tmp_path):
     dist = tmp_path / "dist"
     old, other = finished(dist, "demo-1.0-cp311.whl"), finished(dist, "demo-1.0-cp313.whl", OTHER)
     (dist / "mine-1.0-cp311.whl").write_text("of the user")
@@ -43,7 +38,7 @@ def test_the_older_wheel_of_a_cell_is_set_aside_and_no_other(tmp_path: Path) -> 
     assert keep_current(dist, "demo", [], [CELL]) == []  # once
 
 
-def test_what_the_user_changed_or_brought_is_left_alone(tmp_path: Path) -> None:
+def test_what_the_user_changed_or_brought_is_left_alone(tmp_path):
     dist = tmp_path / "dist"
     old = finished(dist, "demo-1.0-cp311.whl")
     keep_current(dist, "demo", [old], [])
@@ -52,7 +47,7 @@ def test_what_the_user_changed_or_brought_is_left_alone(tmp_path: Path) -> None:
     assert names(dist) == ["demo-1.0-cp311.whl"]
 
 
-def test_a_quick_try_takes_the_place_of_such_a_try_alone(tmp_path: Path) -> None:
+def test_a_quick_try_takes_the_place_of_such_a_try_alone(tmp_path):
     dist = tmp_path / "dist"
     dist.mkdir()
     release, tried = finished(dist, "demo-1.0-cp311.whl"), finished(dist, "demo-1.0+try.sm90-cp311.whl")
@@ -63,7 +58,7 @@ def test_a_quick_try_takes_the_place_of_such_a_try_alone(tmp_path: Path) -> None
     assert [moved.path for moved in keep_current(dist, "demo", [], [CELL])] == [release.path]
 
 
-def test_another_package_may_share_the_folder(tmp_path: Path) -> None:
+def test_another_package_may_share_the_folder(tmp_path):
     dist = tmp_path / "dist"
     keep_current(dist, "demo", [finished(dist, "demo-1.0-cp311.whl")], [])
     assert keep_current(dist, "else", [], [CELL]) == []
@@ -81,7 +76,7 @@ CHANGED = [
 
 
 @pytest.mark.parametrize("text", CHANGED)
-def test_a_record_that_somebody_changed_is_ignored(tmp_path: Path, text: str) -> None:
+def test_a_record_that_somebody_changed_is_ignored(tmp_path, text):
     dist = tmp_path / "dist"
     finished(dist, "demo-1.0-cp311.whl")
     (dist / RECORD).write_text(text)
@@ -99,9 +94,7 @@ def test_a_record_that_somebody_changed_is_ignored(tmp_path: Path, text: str) ->
         ({"wheel": "failed", "audit": "not-run", "test": "not-run"}, False, False),  # there is no newer one
     ],
 )
-def test_which_cells_wheels_are_kept_back(
-    recipe: Callable[..., ManifestFile], machine: Machine, ends: dict[str, str], interrupted: bool, kept: bool
-) -> None:
+def test_which_cells_wheels_are_kept_back(recipe, machine, ends, interrupted, kept):
     chosen = select(recipe(), "x86_64", Choice(cuda=["13"], python=["3.11"]))
     plan = lower(recipe(), chosen.cells, machine)
     states = {f"{CELL}/{name}": state for name, state in ends.items()}

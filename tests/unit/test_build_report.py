@@ -1,7 +1,5 @@
 """What `gpuforge build` shows: toolkits, tests, wheels that are kept back; hostile names do not steer a terminal."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -42,9 +40,7 @@ from gpuforge.toolkits.select import select as select_toolkit
 Part = TypeVar("Part", Install, CommandResult, TrialResult)
 
 
-def test_the_plan_shows_where_each_toolkit_comes_from(
-    recipe: Callable[..., ManifestFile], machine: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_plan_shows_where_each_toolkit_comes_from(recipe, machine, capsys, tmp_path):
     debian = select_toolkit("12.4", provider="debian", libraries=["cufft"], machine="x86_64")
     (here,) = machine.locations
     machine = Machine((here._replace(toolkits=dict(here.toolkits) | {"12": debian}),))
@@ -112,7 +108,7 @@ def changed(part: Part, **fields: object) -> Part:
     return type(part)(**{**dict(part), **fields})
 
 
-def test_what_was_tested_is_shown() -> None:
+def test_what_was_tested_is_shown():
     assert tuple(words_of_test(TEST)) == SAID
     assert not any("without a GPU" in text for text in words_of_test(TEST, gpu=True))
     alone = changed(INSTALL, packages=(Release("demo", "1.0"),))
@@ -123,7 +119,7 @@ def test_what_was_tested_is_shown() -> None:
     assert list(words_of_test(changed(TEST, ran=other)))[1] == "test: python run.py: passed (1.5 s)"
 
 
-def test_each_way_of_installing_a_wheel_is_shown() -> None:
+def test_each_way_of_installing_a_wheel_is_shown():
     loaded = LoadedCuda(library="libcufft.so.12", place="environment", path="x")
     last = changed(INSTALL, extras=("cuda13",), cuda=Cuda(machine="hidden", loaded=(loaded,)))
     bare = changed(INSTALL, packages=INSTALL.packages[:2], lacks="libcufft.so.12")
@@ -145,7 +141,7 @@ def test_each_way_of_installing_a_wheel_is_shown() -> None:
     assert list(gaps_of_test(test)) == []
 
 
-def test_the_data_of_a_test_has_the_way_of_installing_that_its_command_ran_with() -> None:
+def test_the_data_of_a_test_has_the_way_of_installing_that_its_command_ran_with():
     assert trial_data(TEST) == INSTALL_DATA | RAN_DATA | {"installs": [INSTALL_DATA]}
     loaded = LoadedCuda(library="libcufft.so.12", place="environment", path="x")
     last = changed(INSTALL, extras=("cuda13",), cuda=Cuda(machine="hidden", loaded=(loaded,)))
@@ -177,9 +173,7 @@ def test_the_data_of_a_test_has_the_way_of_installing_that_its_command_ran_with(
     }
 
 
-def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
-    recipe: Callable[..., ManifestFile], machine: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(recipe, machine, capsys):
     chosen = select(recipe(), "x86_64")
     plan = lower(recipe(), chosen.cells, machine)
     good, audited, failed, unknown = (cell.id for cell in chosen.cells)
@@ -230,13 +224,7 @@ def planned(recipe: Callable[..., ManifestFile], machine: Machine, odd: str) -> 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ODD)
-def test_the_plan_and_its_reasons_are_escaped(
-    recipe: Callable[..., ManifestFile],
-    machine: Machine,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    kind: str,
-) -> None:
+def test_the_plan_and_its_reasons_are_escaped(recipe, machine, capsys, tmp_path, kind):
     odd = ODD[kind]
     plan, chosen = planned(recipe, machine, odd)
     found = keys(plan.actions)
@@ -259,9 +247,7 @@ def test_the_plan_and_its_reasons_are_escaped(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ODD)
-def test_the_result_is_escaped(
-    recipe: Callable[..., ManifestFile], machine: Machine, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_the_result_is_escaped(recipe, machine, capsys, kind):
     odd = ODD[kind]
     plan, chosen = planned(recipe, machine, odd)
     damaged = ActionReason("output-damaged", problem=odd)
@@ -291,7 +277,7 @@ def test_the_result_is_escaped(
 DATA = json.loads(TEST.model_dump_json())
 
 
-def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_result_is_read_as_it_was_written(tmp_path):
     file = tmp_path / "result.json"
     TEST.write(file)
     assert TrialResult.read(file) == TEST
@@ -314,9 +300,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("ran", {"summary": "\ud800"}, "JSON: Invalid JSON: "),
     ],
 )  # fmt: skip
-def test_values_of_other_types_are_one_message(
-    tmp_path: Path, part: str, change: dict[str, object], why: str
-) -> None:
+def test_values_of_other_types_are_one_message(tmp_path, part, change, why):
     file = tmp_path / "result.json"
     changed = {
         "": {**DATA, **change},
@@ -342,7 +326,7 @@ def _large(file: Path) -> None:
     "write",
     [os.mkfifo, Path.mkdir, lambda f: f.symlink_to("/dev/zero"), _deep, _large, lambda f: f.write_text("[]")],
 )
-def test_what_is_no_result_is_one_message(tmp_path: Path, write: Callable[[Path], object]) -> None:
+def test_what_is_no_result_is_one_message(tmp_path, write):
     write(tmp_path / "result.json")
     with pytest.raises(ActionError, match="the result of a wheel's test cannot be used: "):
         TrialResult.read(tmp_path / "result.json")

@@ -1,7 +1,5 @@
 """`gpuforge cache`: what is kept, the check of every byte, and removal beside builds that run."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -74,9 +72,7 @@ def of_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return json.loads(run(capsys, *words, "--json")[1])
 
 
-def test_ls_shows_what_takes_how_much_and_when_it_was_used(
-    cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ls_shows_what_takes_how_much_and_when_it_was_used(cache, capsys):
     status, out, err = run(capsys, "ls")
     assert (status, err) == (0, "")
     rows = [line.split() for line in out.splitlines()]
@@ -98,9 +94,7 @@ def test_ls_shows_what_takes_how_much_and_when_it_was_used(
     assert data["schema"] == 1
 
 
-def test_verify_reads_large_entries_too_and_sets_the_damaged_one_aside(
-    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verify_reads_large_entries_too_and_sets_the_damaged_one_aside(cache, capsys, monkeypatch):
     """A build reads a toolkit's times alone, once it was seen to be whole."""
     monkeypatch.setattr(store_module, "_LARGE", 1)
     assert FolderStore(cache / "store").get(TOOLKIT) is not None
@@ -141,9 +135,7 @@ def test_verify_reads_large_entries_too_and_sets_the_damaged_one_aside(
         ("cp {0}/../../a1/*/record.json {0}", "its record has changed, or is that of another key"),
     ],
 )
-def test_verify_survives_every_kind_of_damage(
-    cache: Path, capsys: pytest.CaptureFixture[str], harm: str, words: str
-) -> None:
+def test_verify_survives_every_kind_of_damage(cache, capsys, harm, words):
     subprocess.run(["sh", "-c", harm.format(cache / "store/b2" / WHEEL)], check=True)
     status, out, err = run(capsys, "verify")
     assert (status, err) == (1, "")
@@ -154,9 +146,7 @@ def test_verify_survives_every_kind_of_damage(
     assert run(capsys, "verify")[0] == 0
 
 
-def test_prune_removes_what_is_old_and_then_what_was_used_longest_ago(
-    cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prune_removes_what_is_old_and_then_what_was_used_longest_ago(cache, capsys):
     assert run(capsys, "prune", "--older", "30d", "--dry-run")[1] == (
         "    5.0 kB  cu13.0/toolkit\n"
         "would remove 1 entry and 2 logs, folders of --inplace and damaged entries, 5.0 kB; 320 B of finished actions "
@@ -179,7 +169,7 @@ def test_prune_removes_what_is_old_and_then_what_was_used_longest_ago(
     assert [path.name for path in cache.glob("inplace/*/*")] == ["new"]
 
 
-def test_what_a_build_has_taken_stays(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_build_has_taken_stays(cache, capsys):
     builds = FolderStore(cache / "store")
     age(builds, WHEEL, 40)
     assert builds.get(ALIAS) is not None
@@ -219,7 +209,7 @@ print(had)
 
 
 @pytest.mark.thorough
-def test_nothing_that_a_build_was_given_is_removed_while_it_runs(tmp_path: Path) -> None:
+def test_nothing_that_a_build_was_given_is_removed_while_it_runs(tmp_path):
     """Three builds take and make entries, while everything that is not in use is removed again and again."""
     root = tmp_path / "cache/store"
     root.mkdir(parents=True)
@@ -248,17 +238,13 @@ def test_nothing_that_a_build_was_given_is_removed_while_it_runs(tmp_path: Path)
         (["rm"], "No such command 'rm'. There are ls, prune, verify."),
     ],
 )
-def test_a_wrong_call_is_refused(
-    cache: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
-) -> None:
+def test_a_wrong_call_is_refused(cache, capsys, words, says):
     status, _, err = run(capsys, *words)
     assert status == 2
     assert says in err
 
 
-def test_an_empty_cache_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_cache_is_said(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path / "none"))
     for command in (["ls"], ["verify"], ["prune", "--older", "1d"]):
         assert run(capsys, *command) == (0, f"nothing is kept in {tmp_path}/none\n", "")

@@ -1,7 +1,5 @@
 """`gpuforge cache … --shared`."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -24,7 +22,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_ls_lists_entries(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_lists_entries(shared, capsys):
     assert main.run(["cache", "ls", "--shared", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["cache"], [each["key"] for each in data["entries"]]) == (f"{shared}/shared", [KEY, NEW])
@@ -32,7 +30,7 @@ def test_ls_lists_entries(shared: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert f"in {shared}/shared" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_verify_removes_what_is_damaged(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_removes_what_is_damaged(shared, capsys):
     assert main.run(["cache", "verify", "--shared"]) == 0
     assert capsys.readouterr().out.endswith(": none damaged\n")
     content_of(record_of(shared)).write_bytes(b"")
@@ -42,7 +40,7 @@ def test_verify_removes_what_is_damaged(shared: Path, capsys: pytest.CaptureFixt
     assert main.run(["cache", "verify", "--shared"]) == 0
 
 
-def test_prune_leaves_what_was_used_lately(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prune_leaves_what_was_used_lately(shared, capsys):
     assert main.run(["cache", "prune", "--shared", "--size", "1 B", "--dry-run"]) == 0
     assert main.run(["cache", "prune", "--shared", "--size", "1 B", "--json"]) == 0
     out = capsys.readouterr()
@@ -53,7 +51,7 @@ def test_prune_leaves_what_was_used_lately(shared: Path, capsys: pytest.CaptureF
     assert machine(shared, "two").get(NEW) is not None
 
 
-def test_what_compilers_made_is_listed_and_pruned(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_compilers_made_is_listed_and_pruned(shared, capsys):
     folder = shared / "shared/compiled/mine/01"
     folder.mkdir(parents=True)
     for name in ("old", "new"):
@@ -71,9 +69,7 @@ def test_what_compilers_made_is_listed_and_pruned(shared: Path, capsys: pytest.C
     assert (folder / "new").exists()
 
 
-def test_without_a_shared_store_it_is_one_message(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_shared_store_it_is_one_message(monkeypatch, capsys):
     monkeypatch.delenv("GPUFORGE_STORE", raising=False)
     assert main.run(["cache", "ls", "--shared"]) == 2
     assert capsys.readouterr().err == (

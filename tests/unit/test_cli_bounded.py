@@ -1,7 +1,5 @@
 """However many inputs have no end, a call takes no more than twice the time that it may, and the others are judged."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import math
@@ -78,7 +76,7 @@ def spent() -> float:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("bad", [{0}, {5}, {0, 3, 4}, set(range(9))], ids=str)
-def test_several_endless_inputs_hide_no_other(bad: set[int], tmp_path: Path) -> None:
+def test_several_endless_inputs_hide_no_other(bad, tmp_path):
     begin = spent()
     assert bounded.run(reads(10, set(), tmp_path)) == 1
     before = spent()
@@ -89,7 +87,7 @@ def test_several_endless_inputs_hide_no_other(bad: set[int], tmp_path: Path) -> 
 
 
 @pytest.mark.thorough  # as several that are endless
-def test_many_that_take_a_little_too_much_hide_no_other(tmp_path: Path) -> None:
+def test_many_that_take_a_little_too_much_hide_no_other(tmp_path):
     """None takes more than the call may take; together they do."""
 
     def a_little() -> None:
@@ -104,13 +102,13 @@ def test_many_that_take_a_little_too_much_hide_no_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_one_that_no_signal_reaches_is_left_out(tmp_path: Path) -> None:
+def test_one_that_no_signal_reaches_is_left_out(tmp_path):
     assert bounded.run(reads(3, {1}, tmp_path, deaf)) == 1
     assert (tmp_path / "report").read_text() == "[0, 2]\n[1]\n"
 
 
 @pytest.mark.thorough
-def test_many_that_no_signal_reaches_end_the_call(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_many_that_no_signal_reaches_end_the_call(tmp_path, capfd):
     begin = spent()
     assert bounded.run(reads(30, set(), tmp_path)) == 1
     before = spent()
@@ -124,7 +122,7 @@ def test_many_that_no_signal_reaches_end_the_call(tmp_path: Path, capfd: pytest.
 
 
 @pytest.mark.thorough
-def test_an_endless_rule_is_found_by_its_input(tmp_path: Path) -> None:
+def test_an_endless_rule_is_found_by_its_input(tmp_path):
     """Nothing is being read then: each input is tried alone."""
 
     def work(watched: Watched) -> int:
@@ -137,7 +135,7 @@ def test_an_endless_rule_is_found_by_its_input(tmp_path: Path) -> None:
     assert (tmp_path / "report").read_text() == "[0, 2]\n[1]\n"
 
 
-def test_sound_inputs_are_read_once(tmp_path: Path) -> None:
+def test_sound_inputs_are_read_once(tmp_path):
     before = spent()
     assert bounded.run(reads(10, (), tmp_path)) == 1
     assert (tmp_path / "report").read_text() == f"{[*range(10)]}\n[]\n"

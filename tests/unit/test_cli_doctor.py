@@ -1,7 +1,5 @@
 """`gpuforge doctor` finds what is missing, with the way to get it, and makes the checks of a build."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -41,9 +39,7 @@ def checks(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[d
 
 
 @pytest.mark.thorough
-def test_without_a_compiler_no_build_is_possible(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_compiler_no_build_is_possible(tmp_path, monkeypatch, capsys):
     lacking(monkeypatch, "g++")
     status, found = checks(capsys, str(tmp_path))
     assert status == 3
@@ -51,9 +47,7 @@ def test_without_a_compiler_no_build_is_possible(
 
 
 @pytest.mark.thorough
-def test_an_engine_that_does_not_answer_does_not_stop_local_builds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_engine_that_does_not_answer_does_not_stop_local_builds(tmp_path, capsys):
     _, found = checks(capsys, str(tmp_path))
     (engine,) = (check for check in found if check["topic"] == "builds in containers")
     assert engine["state"] == "optional"
@@ -61,9 +55,7 @@ def test_an_engine_that_does_not_answer_does_not_stop_local_builds(
     assert engine["hint"]
 
 
-def test_a_cell_that_cannot_be_built_is_named_with_its_lack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cell_that_cannot_be_built_is_named_with_its_lack(tmp_path, monkeypatch, capsys):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
     lacking(monkeypatch, "CPython 3.12")
     status, found = checks(capsys, str(tmp_path))
@@ -71,7 +63,7 @@ def test_a_cell_that_cannot_be_built_is_named_with_its_lack(
     assert [c["hint"] for c in found if c["topic"].endswith("gpuforge.toml")] == ["install CPython 3.12"]
 
 
-def test_a_wrong_manifest_is_told_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_manifest_is_told_with_its_place(tmp_path, capsys):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST.replace("python", "pythons"))
     status, found = checks(capsys, str(tmp_path))
     assert status == 3

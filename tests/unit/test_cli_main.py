@@ -1,7 +1,5 @@
 """Every failure becomes a message on stderr and the exit status of the contract; no traceback reaches a user."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -66,13 +64,7 @@ NO_ROOM = (
         ),
     ],
 )
-def test_how_a_call_ends(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    problem: BaseException,
-    status: int,
-    says: str,
-) -> None:
+def test_how_a_call_ends(monkeypatch, capsys, problem, status, says):
     def fail(*_: object, **__: object) -> None:
         raise problem
 
@@ -93,8 +85,8 @@ def test_how_a_call_ends(
     ],
 )
 def test_when_nobody_reads_the_output_the_audit_ends_as_it_would_and_others_as_by_sigpipe(
-    arguments: list[str], status: int, tmp_path: Path
-) -> None:
+    arguments, status, tmp_path
+):
     wheel(tmp_path, {"demo/a.so": elf()}, name=CLEAN)
     wheel(tmp_path, {"demo/a.so": elf(versions={"libc.so.6": ["GLIBC_2.99"]})})
     reader, writer = os.pipe()
@@ -113,7 +105,7 @@ def test_when_nobody_reads_the_output_the_audit_ends_as_it_would_and_others_as_b
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("options", [[], ["--fail-on", "error"]])
-def test_when_nobody_reads_the_messages_the_status_is_the_same(options: list[str], tmp_path: Path) -> None:
+def test_when_nobody_reads_the_messages_the_status_is_the_same(options, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     program = "from gpuforge.cli.main import main; main()"
@@ -124,7 +116,7 @@ def test_when_nobody_reads_the_messages_the_status_is_the_same(options: list[str
 
 
 @pytest.mark.thorough
-def test_python_can_run_the_package_as_the_program() -> None:
+def test_python_can_run_the_package_as_the_program():
     ran = [
         subprocess.run([*program, "audit", "missing.whl"], check=False, capture_output=True, text=True)
         for program in ([sys.executable, "-m", "gpuforge"], [Path(sys.executable).with_name("gpuforge")])
@@ -133,14 +125,12 @@ def test_python_can_run_the_package_as_the_program() -> None:
     assert ran[0].stderr == ran[1].stderr != ""
 
 
-def test_who_has_closed_the_output_gets_the_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_closed_the_output_gets_the_status(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert main.run(["audit", str(wheel(tmp_path, {"demo/a.so": elf()}))]) == 0
 
 
-def test_a_second_interrupt_has_the_status_of_the_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_interrupt_has_the_status_of_the_first(monkeypatch, capsys):
     def interrupt(**_: object) -> None:
         raise KeyboardInterrupt
 
@@ -180,7 +170,7 @@ def test_a_second_interrupt_has_the_status_of_the_first(
         ),
     ],
 )
-def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_a_wrong_call_exits_2(capsys, arguments, says):
     assert main.run(arguments) == 2
     output = capsys.readouterr()
     assert output.out == ""
@@ -188,7 +178,7 @@ def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: lis
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in main.COMMANDS)])
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+def test_every_command_has_help(capsys, command):
     assert main.run([*command, "--help"]) == 0
     assert capsys.readouterr().out.startswith("Usage: gpuforge")
 
@@ -231,9 +221,7 @@ SLOW = {"pydantic", "rich", "docker", "packaging", "tomli", "elftools", "request
         ["audit", "a.whl", "--manifest", "gpuforge.toml", "--format", "json"],
     ],
 )
-def test_who_asks_for_json_gets_the_errors_of_a_manifest_as_json(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_asks_for_json_gets_the_errors_of_a_manifest_as_json(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("gpuforge.toml").write_text(BAD)
     wheel(tmp_path, {"demo/a.so": elf()}).rename("a.whl")
@@ -243,9 +231,7 @@ def test_who_asks_for_json_gets_the_errors_of_a_manifest_as_json(
     assert "error: gpuforge.toml:3:8: [package] name must be a string" in printed.err
 
 
-def test_who_does_not_gets_them_in_words_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_does_not_gets_them_in_words_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("gpuforge.toml").write_text(BAD)
     assert main.run(["matrix"]) == 2
@@ -263,9 +249,7 @@ def test_who_does_not_gets_them_in_words_alone(
         ["matrix", ""],
     ],
 )
-def test_an_empty_path_is_an_error_and_not_this_folder(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_path_is_an_error_and_not_this_folder(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     wheel(tmp_path, {"demo/a.so": elf()})
     assert main.run(arguments) == 2
@@ -273,7 +257,7 @@ def test_an_empty_path_is_an_error_and_not_this_folder(
     assert (printed.out, "the path is empty" in printed.err) == ("", True)
 
 
-def test_the_list_of_commands_imports_none_of_them() -> None:
+def test_the_list_of_commands_imports_none_of_them():
     program = (
         "import sys; from gpuforge.cli import main; main.run(['--help'])\n"
         "print(*sys.modules, sep='\\n', file=sys.stderr)"
@@ -287,7 +271,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 
 
 @pytest.mark.thorough
-def test_a_plan_is_made_without_what_only_steps_need() -> None:
+def test_a_plan_is_made_without_what_only_steps_need():
     program = "import sys, gpuforge.cli.build; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     loaded = set(done.stdout.splitlines())
@@ -317,13 +301,13 @@ def call(*arguments: str, stdout: str = os.devnull, **environ: str) -> subproces
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("what", ["bash_source", "zsh_source", "fish_source", "bash_complete"])
-def test_a_completion_ends_with_0(what: str) -> None:
+def test_a_completion_ends_with_0(what):
     done = call(_GPUFORGE_COMPLETE=what, COMP_WORDS="gpuforge bu", COMP_CWORD="1")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.thorough
-def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
+def test_a_full_standard_output_is_named(tmp_path):
     clean = wheel(tmp_path, {"demo/a.so": elf()})
     done = call("audit", str(clean), stdout="/dev/full")
     assert done.returncode == 3
@@ -331,13 +315,13 @@ def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_messages_that_cannot_be_written_change_no_status(tmp_path: Path) -> None:
+def test_messages_that_cannot_be_written_change_no_status(tmp_path):
     with Path("/dev/full").open("w") as full:
         command = [*PROGRAM, "audit", str(tmp_path / "missing.whl")]
         assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=full).returncode == 2
 
 
-def test_a_full_disk_of_the_output_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_of_the_output_is_named(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -348,20 +332,20 @@ def test_a_full_disk_of_the_output_is_named(tmp_path: Path, monkeypatch: pytest.
     assert caught.value.filename == str(tmp_path / "dist/demo.whl")
 
 
-def test_init_looks_at_its_output_before_it_fetches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_looks_at_its_output_before_it_fetches(capsys):
     assert run(["init", "no-such-project", "-o", "/proc/x.toml"]) == 3
     err = capsys.readouterr().err
     assert err.startswith("error: /proc/x.toml cannot be written: ")
     assert err.endswith("  hint: name another file with --output (-o), or `-o -` to print it\n")
 
 
-def test_a_temporary_name_is_in_no_message(tmp_path: Path) -> None:
+def test_a_temporary_name_is_in_no_message(tmp_path):
     with pytest.raises(ActionError) as caught:
         disk.write_text(Path("/proc/x.toml"), "")
     assert str(caught.value).startswith("/proc/x.toml: ")
 
 
-def test_the_default_cache_folder_is_named_by_nothing(tmp_path: Path) -> None:
+def test_the_default_cache_folder_is_named_by_nothing(tmp_path):
     (tmp_path / "file").touch()
     cache = tmp_path / "file/cache"
     for environ, source in (
@@ -373,7 +357,7 @@ def test_the_default_cache_folder_is_named_by_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_without_an_engine_an_unknown_image_is_still_unknown(tmp_path: Path) -> None:
+def test_without_an_engine_an_unknown_image_is_still_unknown(tmp_path):
     done = without_engine(tmp_path, "check", "nosuch")
     assert done.returncode == 3
     assert done.stderr.startswith("error: image nosuch is not here, and gpuforge knows none of this name\n")
@@ -402,9 +386,7 @@ def build(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) ->
     return call
 
 
-def test_all_errors_are_reported_at_once(
-    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
-) -> None:
+def test_all_errors_are_reported_at_once(recipe, build, tmp_path):
     (tmp_path / "file").touch()
     file = recipe()
     dist, cache, work = tmp_path / "file/dist", tmp_path / "file/cache", tmp_path / "my work"
@@ -423,7 +405,7 @@ def test_all_errors_are_reported_at_once(
     assert not work.exists()
 
 
-def test_another_users_cache(recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path) -> None:
+def test_another_users_cache(recipe, build, tmp_path):
     if os.geteuid():
         pytest.skip("giving a folder away needs root's rights")
     cache = tmp_path / "cache"
@@ -439,9 +421,7 @@ def test_another_users_cache(recipe: Callable[..., ManifestFile], build: Build, 
     assert list(cache.iterdir()) == []
 
 
-def test_folders_without_permission(
-    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
-) -> None:
+def test_folders_without_permission(recipe, build, tmp_path):
     if not os.geteuid():
         pytest.skip("root may write everywhere")
     closed = tmp_path / "closed"
@@ -454,9 +434,7 @@ def test_folders_without_permission(
     )
 
 
-def test_folders_where_root_cannot_make_any_either(
-    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
-) -> None:
+def test_folders_where_root_cannot_make_any_either(recipe, build, tmp_path):
     (tmp_path / "dist").symlink_to(tmp_path / "gone")
     done = build(
         recipe(), "-o", str(tmp_path / "dist"), GPUFORGE_CACHE_DIR="/proc/c", GPUFORGE_WORK="/proc/w"

@@ -1,7 +1,5 @@
 """`gpuforge matrix`: whole outputs, in every format."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -30,9 +28,7 @@ def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "github", "gitlab", "json"])
-def test_output(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_output(recipe, capsys, monkeypatch, form):
     monkeypatch.chdir(recipe().folder.parent)
     assert run(["matrix", "recipe", "--cuda", "13", "--format", form]) == 0
     output = capsys.readouterr()
@@ -52,9 +48,7 @@ runner = "new"
 """
 
 
-def test_tests_of_the_wheels(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tests_of_the_wheels(recipe, capsys, monkeypatch):
     """CUDA 13 needs a newer driver than 535, and a pull request gets no GPU."""
     monkeypatch.chdir(recipe(add=TEST_MATRIX + '[wheel]\nimage = "bookworm"\n').folder.parent)
     found = ""
@@ -72,9 +66,7 @@ def test_tests_of_the_wheels(
     assert {tuple(job["runner"]) for job in on_github if "--gpu" in job["run"]} == {("new",)}
 
 
-def test_gitlab_tests_no_wheel_whose_python_cannot_run_gpuforge(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gitlab_tests_no_wheel_whose_python_cannot_run_gpuforge(recipe, capsys):
     """The job's image has the wheel's Python alone; GitHub's job has a second one."""
     add = '[test.matrix]\nrequirements = ["newest"]\n[wheel]\nimage = "manylinux_2_28"\n'
     pythons = ('python = ["3.11", "3.13"]', 'python = ["3.10", "3.13"]')
@@ -86,9 +78,7 @@ def test_gitlab_tests_no_wheel_whose_python_cannot_run_gpuforge(
     assert "gpuforge needs Python 3.11, and GitLab's image has one Python: cp310-cu13.0-" in found.err
 
 
-def test_a_pull_request_builds_one_wheel_for_each_cuda(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pull_request_builds_one_wheel_for_each_cuda(recipe, capsys):
     folder = str(recipe().folder)
     assert run(["matrix", folder, "--image", "bookworm", "--event", "pull-request", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -96,9 +86,7 @@ def test_a_pull_request_builds_one_wheel_for_each_cuda(
     assert found["tests"] == []
 
 
-def test_each_machine_type_has_a_runner_of_its_own_that_needs_no_image_of_another(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_machine_type_has_a_runner_of_its_own_that_needs_no_image_of_another(recipe, capsys):
     both = '[wheel]\nmachines = ["x86_64", "aarch64"]\n[cuda.13.aarch64]\narchs = ["90"]\n'
     folder = str(recipe(add=both).folder)
     chosen = ["matrix", folder, "--image", "bookworm", "--cuda", "13", "--python", "3.11"]
@@ -112,9 +100,7 @@ def test_each_machine_type_has_a_runner_of_its_own_that_needs_no_image_of_anothe
     assert json.loads(capsys.readouterr().out)["cells"] == [arm]
 
 
-def test_what_a_toolkit_cannot_compile_is_shown_where_it_is_written(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_toolkit_cannot_compile_is_shown_where_it_is_written(recipe, capsys):
     """Here it is in the table of a machine type."""
     both = '[wheel]\nmachines = ["x86_64", "aarch64"]\n[cuda.13.aarch64]\narchs = ["90", "50"]\n'
     folder = recipe(add=both).folder
@@ -124,7 +110,7 @@ def test_what_a_toolkit_cannot_compile_is_shown_where_it_is_written(
     assert message in capsys.readouterr().err
 
 
-def test_github_reads_one_line_of_json(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
+def test_github_reads_one_line_of_json(recipe, capsys):
     assert run(["matrix", str(recipe().folder), "--format", "github", "--image", "bookworm"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     jobs = json.loads(line)["include"]
@@ -136,7 +122,7 @@ def test_github_reads_one_line_of_json(recipe: LoadRecipe, capsys: pytest.Captur
 
 
 @pytest.mark.thorough
-def test_more_jobs_than_github_runs_is_said(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_jobs_than_github_runs_is_said(recipe, capsys):
     many = ", ".join(f'"3.{minor}"' for minor in range(10, 100))
     file = recipe(
         ('python = ["3.11", "3.13"]', f"python = [{many}]"), add='[wheel]\nnaming = ["suffix", "local"]\n'
@@ -161,9 +147,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_a_build_refuses_is_refused_with_the_same_words(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+def test_what_a_build_refuses_is_refused_with_the_same_words(recipe, capsys, monkeypatch, why):
     """In an image that the catalog describes; the build's is stood in for by that description."""
     old, new = REFUSED[why]
     folder = str(recipe((old, new)).folder)
@@ -195,9 +179,7 @@ def test_what_a_build_refuses_is_refused_with_the_same_words(
         ),
     ],
 )
-def test_names_that_no_registry_has_are_refused_as_a_build_refuses_them(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], image: str, message: str
-) -> None:
+def test_names_that_no_registry_has_are_refused_as_a_build_refuses_them(recipe, capsys, image, message):
     file = recipe()
     assert run(["matrix", str(file.folder), "--image", image]) == 3
     assert capsys.readouterr().err.startswith(f"error: {message}")
@@ -208,9 +190,7 @@ def test_names_that_no_registry_has_are_refused_as_a_build_refuses_them(
 
 
 @pytest.mark.thorough
-def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(recipe, capsys):
     file = recipe(
         ('python = ["3.11", "3.13"]', 'python = ["3.11", "3.12"]'), add='[wheel]\nimage = "bookworm"\n'
     )
@@ -233,8 +213,8 @@ def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
 
 
 def test_every_python_of_the_default_image_has_a_job_and_one_that_cannot_be_tested_is_an_error(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+    recipe, capsys
+):
     """The test image beside manylinux_2_28 has no CPython 3.12: the wheel is tested in manylinux_2_28 itself."""
     pythons = ('python = ["3.11", "3.13"]', 'python = ["3.11", "3.12"]')
     assert run(["matrix", str(recipe(pythons).folder), "--cuda", "13", "--format", "json"]) == 0
@@ -279,14 +259,7 @@ def jobs_of(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
         (["ghcr.io/own/image@sha256:abc"], "ghcr.io/own/image@sha256:abc", None, ""),
     ],
 )
-def test_each_image_by_what_it_is_made_of_and_what_makes_it(
-    recipe: LoadRecipe,
-    capsys: pytest.CaptureFixture[str],
-    images: list[str],
-    image: str,
-    compiler: str | None,
-    prepare: str,
-) -> None:
+def test_each_image_by_what_it_is_made_of_and_what_makes_it(recipe, capsys, images, image, compiler, prepare):
     file = recipe(add=f"[wheel]\nimage = {json.dumps(images)}\n")
     github, _ = jobs_of(file.folder, capsys, "--cuda", "13", "--python", "3.11", "--archs", "80")
     (job,) = github
@@ -299,9 +272,7 @@ def test_each_image_by_what_it_is_made_of_and_what_makes_it(
 
 
 @pytest.mark.thorough
-def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(recipe, capsys):
     old = (
         '[cuda.12]\ntoolkit = "12.4"\narchs = ["80", "90+ptx"]',
         '[cuda.11]\ntoolkit = "11.8"\narchs = ["80"]',
@@ -321,9 +292,7 @@ def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
         ('compiler = "clang++"', "registry/own", ""),
     ],
 )
-def test_a_compiler_that_an_image_does_not_have_is_not_planned_with(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], toolchain: str, image: str, why: str
-) -> None:
+def test_a_compiler_that_an_image_does_not_have_is_not_planned_with(recipe, capsys, toolchain, image, why):
     old = 'compiler = "g++"'
     file = recipe((old, toolchain or old))
     chosen = ["matrix", str(file.folder), "--cuda", "12", "--python", "3.11", "--image", image]
@@ -332,9 +301,7 @@ def test_a_compiler_that_an_image_does_not_have_is_not_planned_with(
 
 
 @pytest.mark.thorough
-def test_the_workflow_of_init_uses_what_the_jobs_have(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_workflow_of_init_uses_what_the_jobs_have(recipe, capsys):
     workflow = resources.files("gpuforge.cli").joinpath("workflows", "github.yml").read_text()
     steps = yaml.safe_load(workflow)["jobs"]["build"]
     used = set(re.findall(r"(?<!needs\.)\bmatrix\.(\w+)", json.dumps(steps)))
@@ -380,7 +347,7 @@ def test_github_and_gitlab_run_the_same_jobs(
     assert all(job["image"] and "latest" not in job["image"] for job in github)
 
 
-def test_jobs_that_share_a_store_get_its_address_and_no_secret() -> None:
+def test_jobs_that_share_a_store_get_its_address_and_no_secret():
     store = {"GPUFORGE_STORE": "s3://bucket/team", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}
     assert matrix.shared_by_jobs(store) == [
         "note: set GPUFORGE_STORE=s3://bucket/team in every job, and AWS_SECRET_ACCESS_KEY as secrets"

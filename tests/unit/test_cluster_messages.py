@@ -1,7 +1,5 @@
 """What client and workers of a cluster write for each other, and which worker can do which action."""
 
-from __future__ import annotations
-
 import pickle
 import platform
 import sys
@@ -26,7 +24,7 @@ from gpuforge.plan.action import FileInput
 from gpuforge.toolchains import cpython
 
 
-def test_a_job_can_be_sent_to_another_process_and_its_end_back(tmp_path: Path) -> None:
+def test_a_job_can_be_sent_to_another_process_and_its_end_back(tmp_path):
     run = Run("r", "p", "c", Limits())
     of = action(inputs={"src": FileInput(tmp_path, "d", ("a",), (("a", "1"),))}, env={"A": "b"})
     job = Job(run, new_name(of.id), work(of), {"src": "key"})
@@ -38,12 +36,12 @@ def test_a_job_can_be_sent_to_another_process_and_its_end_back(tmp_path: Path) -
         pickle.loads(pickle.dumps(of)).env["A"] = "c"  # noqa: S301
 
 
-def test_a_jobs_name_begins_with_its_actions_as_dask_shows_it() -> None:
+def test_a_jobs_name_begins_with_its_actions_as_dask_shows_it():
     assert new_name("cp311-cu13.0-x86_64/host-build").startswith("cp311-cu13.0-x86_64/host-build-")
     assert new_name("a") != new_name("a")
 
 
-def test_a_job_is_taken_once_its_log_is_read_in_order_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_job_is_taken_once_its_log_is_read_in_order_and_nothing_is_left(tmp_path):
     objects = FolderObjects(tmp_path)
     board = Board(objects, "run", "a/job")
     assert board.take("w1")
@@ -59,7 +57,7 @@ def test_a_job_is_taken_once_its_log_is_read_in_order_and_nothing_is_left(tmp_pa
     assert objects.names("runs") == []
 
 
-def test_an_engine_names_an_ability_as_earlier_versions_did() -> None:
+def test_an_engine_names_an_ability_as_earlier_versions_did():
     for each in (
         abilities.identity(),
         abilities.machine(),
@@ -71,7 +69,7 @@ def test_an_engine_names_an_ability_as_earlier_versions_did() -> None:
     assert abilities.identity().label.startswith("gpuforge ")
 
 
-def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
+def test_what_an_action_needs_and_what_a_worker_lacks():
     plain, contained = action(), action(image="sha256:1", step=OnGpu())
     machine = {abilities.identity(): 1.0, abilities.machine(): 1.0, abilities.MEMORY: 16e9}
     assert [*abilities.lacking(abilities.needed(plain, int(32e9)), machine)] == []
@@ -100,7 +98,7 @@ def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
     assert unable(needs, {f"w{n}": others for n in range(5)}).endswith("; and 2 more")
 
 
-def test_files_go_into_the_store_once_and_keep_their_names(tmp_path: Path) -> None:
+def test_files_go_into_the_store_once_and_keep_their_names(tmp_path):
     folder = tmp_path / "src"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.sh").write_text("a")
@@ -128,7 +126,7 @@ def test_files_go_into_the_store_once_and_keep_their_names(tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
-def test_programs_are_the_same_or_the_worker_is_unfit(tmp_path: Path) -> None:
+def test_programs_are_the_same_or_the_worker_is_unfit(tmp_path):
     python = cpython.ask(Path(sys.executable))
     assert python
     here = FileInput(python.path, python.identity, program="interpreter")

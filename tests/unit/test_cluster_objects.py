@@ -1,7 +1,5 @@
 """Objects: the same behaviour in a folder and behind fsspec, whole objects only, one winner, no credentials."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Iterator
@@ -27,7 +25,7 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Objects]
     fsspec.filesystem("memory").store.clear()
 
 
-def test_what_is_put_is_read_and_an_absent_name_is_none(objects: Objects) -> None:
+def test_what_is_put_is_read_and_an_absent_name_is_none(objects):
     assert objects.read("a/b") is None
     assert objects.find("") == objects.find("a") == []
     objects.put("a/b", b"one")
@@ -43,13 +41,13 @@ def test_what_is_put_is_read_and_an_absent_name_is_none(objects: Objects) -> Non
     assert objects.names("") == ["empty"]
 
 
-def test_names_are_those_below_a_folder_not_those_that_begin_alike(objects: Objects) -> None:
+def test_names_are_those_below_a_folder_not_those_that_begin_alike(objects):
     for name in ("runs/1/log", "runs/10/log", "runs/1/state"):
         objects.put(name, b"x")
     assert objects.names("runs/1") == ["runs/1/log", "runs/1/state"]
 
 
-def test_create_is_conditional(objects: Objects) -> None:
+def test_create_is_conditional(objects):
     assert objects.create("lease", b"mine") is True
     assert objects.create("lease", b"yours") is False
     assert objects.read("lease") == b"mine"
@@ -57,7 +55,7 @@ def test_create_is_conditional(objects: Objects) -> None:
     assert objects.create("lease", b"yours") is True
 
 
-def test_files_go_up_and_come_down(objects: Objects, tmp_path: Path) -> None:
+def test_files_go_up_and_come_down(objects, tmp_path):
     (tmp_path / "up").write_bytes(b"archive" * 1000)
     objects.upload(tmp_path / "up", "e/archive")
     assert objects.download("e/archive", tmp_path / "down", 7000) is True
@@ -66,7 +64,7 @@ def test_files_go_up_and_come_down(objects: Objects, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_what_is_larger_than_it_may_be_is_none(objects: Objects, tmp_path: Path) -> None:
+def test_what_is_larger_than_it_may_be_is_none(objects, tmp_path):
     objects.put("e/archive", b"x" * 1000)
     assert objects.download("e/archive", tmp_path / "down", 999) is False
     assert not (tmp_path / "down").exists()
@@ -83,7 +81,7 @@ def compete(root: Path, number: int, rounds: int, start: Barrier, won: Path) -> 
 
 
 @pytest.mark.thorough
-def test_of_several_processes_that_create_one_object_one_wins(tmp_path: Path) -> None:
+def test_of_several_processes_that_create_one_object_one_wins(tmp_path):
     context, rounds = multiprocessing.get_context("spawn"), 50
     start = context.Barrier(3)
     processes = [
@@ -101,7 +99,7 @@ def test_of_several_processes_that_create_one_object_one_wins(tmp_path: Path) ->
     assert list((tmp_path / "s/.parts").iterdir()) == []
 
 
-def test_a_link_in_a_shared_folder_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_a_shared_folder_is_not_followed(tmp_path):
     (tmp_path / "secret").write_text("private")
     objects = FolderObjects(tmp_path / "s")
     objects.put("a/b", b"x")
@@ -118,9 +116,7 @@ def test_a_link_in_a_shared_folder_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "harm", ["touch {0}", "mkdir -p {0}/x", "mkfifo {0}", "ln -s {1} {0}", "ln -s no {0}"]
 )
-def test_what_lies_in_the_way_of_an_object_is_removed_and_no_link_leads_out(
-    tmp_path: Path, name: str, harm: str
-) -> None:
+def test_what_lies_in_the_way_of_an_object_is_removed_and_no_link_leads_out(tmp_path, name, harm):
     (tmp_path / "elsewhere").mkdir()
     objects, place = FolderObjects(tmp_path / "s"), tmp_path / "s" / name
     place.parent.mkdir(parents=True)
@@ -143,14 +139,14 @@ def test_what_lies_in_the_way_of_an_object_is_removed_and_no_link_leads_out(
         ("s3:///folder", "s3:///folder names no bucket"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_refused_without_what_is_secret(url: str, message: str) -> None:
+def test_an_address_that_cannot_be_used_is_refused_without_what_is_secret(url, message):
     with pytest.raises(GpuforgeError) as caught:
         connect(url)
     assert str(caught.value).startswith(message)
     assert "SECRET99" not in str(caught.value)
 
 
-def test_a_missing_package_is_named_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_the_extra_that_has_it(monkeypatch):
     monkeypatch.setattr(connecting, "find_spec", lambda _: None)
     with pytest.raises(GpuforgeError) as caught:
         connect("gs://bucket")
@@ -160,12 +156,12 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(monkeypatch: pyte
     )
 
 
-def test_a_folder_and_a_file_url_are_one(tmp_path: Path) -> None:
+def test_a_folder_and_a_file_url_are_one(tmp_path):
     connect(str(tmp_path)).put("a", b"x")
     assert connect(f"file://{tmp_path}").read("a") == b"x"
 
 
-def test_what_a_library_reports_is_shown_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_library_reports_is_shown_without_credentials(monkeypatch):
     objects = RemoteObjects("memory://bucket")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
 
@@ -184,13 +180,13 @@ def test_what_a_library_reports_is_shown_without_credentials(monkeypatch: pytest
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_message(tmp_path):
     (tmp_path / "s").mkdir(mode=0o500)
     with pytest.raises(ObjectsError, match="Permission denied"):
         FolderObjects(tmp_path / "s").put("a", b"x")
 
 
-def test_a_file_in_the_place_of_the_folder_is_one_message(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_is_one_message(tmp_path):
     (tmp_path / "s").write_text("")
     with pytest.raises(ObjectsError) as caught:
         FolderObjects(tmp_path / "s").put("a", b"x")

@@ -1,7 +1,5 @@
 """The shared store: one entry on several machines, whole or not at all, and nothing hostile of others."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -20,7 +18,7 @@ def texts(stored: Stored | None) -> str:
     return stored.path("kernel.fatbin").read_text()
 
 
-def test_what_one_machine_made_another_has_with_times_modes_and_empty_folders(tmp_path: Path) -> None:
+def test_what_one_machine_made_another_has_with_times_modes_and_empty_folders(tmp_path):
     mine = put(machine(tmp_path, "one"))
     theirs = machine(tmp_path, "two").get(KEY)
     assert theirs is not None
@@ -32,7 +30,7 @@ def test_what_one_machine_made_another_has_with_times_modes_and_empty_folders(tm
     assert (theirs.path("tree") / "lib64").readlink() == Path("bin")
 
 
-def test_a_second_look_reads_this_machine_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_look_reads_this_machine_alone(tmp_path, monkeypatch):
     put(machine(tmp_path, "one"))
     assert machine(tmp_path, "two").get(KEY) is not None
     for name in ("read", "download", "put", "create"):
@@ -40,7 +38,7 @@ def test_a_second_look_reads_this_machine_alone(tmp_path: Path, monkeypatch: pyt
     assert machine(tmp_path, "two").get(KEY) is not None
 
 
-def test_another_name_is_known_on_other_machines(tmp_path: Path) -> None:
+def test_another_name_is_known_on_other_machines(tmp_path):
     one = machine(tmp_path, "one")
     put(one)
     one.alias(OTHER, KEY)
@@ -48,7 +46,7 @@ def test_another_name_is_known_on_other_machines(tmp_path: Path) -> None:
     assert texts(machine(tmp_path, "two").get(KEY)) == "kernel"
 
 
-def test_what_a_machine_had_before_is_shared_with_its_next_use(tmp_path: Path) -> None:
+def test_what_a_machine_had_before_is_shared_with_its_next_use(tmp_path):
     local = SharedStore(FolderStore(tmp_path / "one"), FolderObjects(tmp_path / "elsewhere"))
     put(local)
     local.alias(OTHER, KEY)
@@ -57,7 +55,7 @@ def test_what_a_machine_had_before_is_shared_with_its_next_use(tmp_path: Path) -
     assert texts(machine(tmp_path, "two").get(OTHER)) == "kernel"
 
 
-def test_the_first_to_share_wins_and_the_other_takes_what_was_shared(tmp_path: Path) -> None:
+def test_the_first_to_share_wins_and_the_other_takes_what_was_shared(tmp_path):
     one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
     put(one, "first")
     assert texts(put(two, "second")) == "first"
@@ -65,7 +63,7 @@ def test_the_first_to_share_wins_and_the_other_takes_what_was_shared(tmp_path: P
     assert len(one.objects.names("entries")) == 2  # no content that no record names
 
 
-def test_the_first_to_share_does_not_win_with_less_than_it_says(tmp_path: Path) -> None:
+def test_the_first_to_share_does_not_win_with_less_than_it_says(tmp_path):
     """The other removed what it had made itself, and then failed."""
     one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
     put(one, "first")
@@ -74,7 +72,7 @@ def test_the_first_to_share_does_not_win_with_less_than_it_says(tmp_path: Path) 
     assert texts(machine(tmp_path, "three").get(KEY)) == "second"
 
 
-def test_nor_with_links_that_an_action_may_not_have(tmp_path: Path) -> None:
+def test_nor_with_links_that_an_action_may_not_have(tmp_path):
     one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
     put(one, "first", target="/etc")
     mine = put(two, "second", links_out=False)
@@ -84,7 +82,7 @@ def test_nor_with_links_that_an_action_may_not_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_no_change_of_a_byte_makes_another_entry(tmp_path: Path) -> None:
+def test_no_change_of_a_byte_makes_another_entry(tmp_path):
     """A byte of a record became another name of a file, and one that was no program any more."""
     put(machine(tmp_path, "one"))
     machine(tmp_path, "one").alias(OTHER, KEY)
@@ -98,7 +96,7 @@ def test_no_change_of_a_byte_makes_another_entry(tmp_path: Path) -> None:
         assert machine(tmp_path, f"{key[0]}whole").get(key) is not None
 
 
-def test_an_entry_in_the_place_of_another_is_none(tmp_path: Path) -> None:
+def test_an_entry_in_the_place_of_another_is_none(tmp_path):
     put(machine(tmp_path, "one"))
     shutil.copytree(record_of(tmp_path).parent, (tmp_path / "shared" / record_name(OTHER)).parent)
     assert machine(tmp_path, "two").get(OTHER) is None
@@ -113,7 +111,7 @@ def machine_with(tmp_path: Path, key: str) -> SharedStore:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("harm", HARMS)
-def test_a_harmful_entry_is_refused_made_again_and_replaced(tmp_path: Path, harm: str) -> None:
+def test_a_harmful_entry_is_refused_made_again_and_replaced(tmp_path, harm):
     put(machine(tmp_path, "one"))
     act, why = HARMS[harm]
     act(record_of(tmp_path))
@@ -129,9 +127,7 @@ def test_a_harmful_entry_is_refused_made_again_and_replaced(tmp_path: Path, harm
 
 
 @pytest.mark.parametrize("target", ["/etc", "../../.."])
-def test_links_that_lead_out_are_refused_but_for_actions_that_may_have_them(
-    tmp_path: Path, target: str
-) -> None:
+def test_links_that_lead_out_are_refused_but_for_actions_that_may_have_them(tmp_path, target):
     put(machine(tmp_path, "one"), target=target)
     two = machine(tmp_path, "two")
     assert two.get(KEY, links_out=False) is None
@@ -139,7 +135,7 @@ def test_links_that_lead_out_are_refused_but_for_actions_that_may_have_them(
     assert two.get(KEY) is not None
 
 
-def test_a_claim_is_for_one_of_all_machines_and_ends_with_its_owner(tmp_path: Path) -> None:
+def test_a_claim_is_for_one_of_all_machines_and_ends_with_its_owner(tmp_path):
     one, two = machine(tmp_path, "one"), machine(tmp_path, "two")
     turn = one.claim(KEY)
     assert turn is not None
@@ -153,7 +149,7 @@ def test_a_claim_is_for_one_of_all_machines_and_ends_with_its_owner(tmp_path: Pa
     assert one.objects.names("leases") == []
 
 
-def test_a_folder_in_the_place_of_a_lease_holds_no_build_up(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_a_lease_holds_no_build_up(tmp_path):
     (tmp_path / lease_folder(KEY) / "000000001").mkdir(parents=True)
     leases = Leases(FolderObjects(tmp_path), "one")
     assert [leases.take(KEY) is None, leases.take(KEY) is None] == [True, False]
@@ -166,7 +162,7 @@ class Clock:
         return self.now
 
 
-def test_an_owner_whose_lease_does_not_change_is_dead_whatever_its_clock_shows(tmp_path: Path) -> None:
+def test_an_owner_whose_lease_does_not_change_is_dead_whatever_its_clock_shows(tmp_path):
     objects, clock = FolderObjects(tmp_path), Clock()
     owner = Leases(objects, "one").take(KEY)
     assert owner is not None
@@ -186,7 +182,7 @@ def test_an_owner_whose_lease_does_not_change_is_dead_whatever_its_clock_shows(t
     assert objects.names("leases") == [f"leases/{KEY}/000000002"]
 
 
-def test_this_machines_dead_owner_is_followed_at_once(tmp_path: Path) -> None:
+def test_this_machines_dead_owner_is_followed_at_once(tmp_path):
     objects = FolderObjects(tmp_path)
     assert Leases(objects, "one").take(KEY) is not None
     assert Leases(objects, "one").take(KEY) is not None

@@ -1,9 +1,6 @@
 """The upkeep of a shared store, and the limit of a machine's part of it."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 from shared_store_samples import HARMS, KEY, OTHER, age, machine, put, record_of
@@ -14,7 +11,7 @@ from gpuforge.cluster.shared_store import USED, opened, trim
 from gpuforge.execute import upkeep as local_upkeep
 
 
-def test_entries_have_their_names_sizes_and_last_use(tmp_path: Path) -> None:
+def test_entries_have_their_names_sizes_and_last_use(tmp_path):
     store = machine(tmp_path, "one")
     put(store)
     store.alias(OTHER, KEY)
@@ -32,7 +29,7 @@ def test_entries_have_their_names_sizes_and_last_use(tmp_path: Path) -> None:
     assert upkeep.entries(store.objects)[0].listed.used > before + 99 * 3600
 
 
-def test_a_machine_that_uses_its_own_copy_is_seen_to_use_it(tmp_path: Path) -> None:
+def test_a_machine_that_uses_its_own_copy_is_seen_to_use_it(tmp_path):
     put(machine(tmp_path, "one"))
     age(tmp_path, 100)
     mark = tmp_path / "one/ab" / KEY / "shared"
@@ -42,7 +39,7 @@ def test_a_machine_that_uses_its_own_copy_is_seen_to_use_it(tmp_path: Path) -> N
     assert kept.listed.used > now(machine(tmp_path, "one").objects) - 60
 
 
-def test_an_entry_is_removed_with_its_names_and_only_as_it_was_seen(tmp_path: Path) -> None:
+def test_an_entry_is_removed_with_its_names_and_only_as_it_was_seen(tmp_path):
     store = machine(tmp_path, "one")
     put(store)
     store.alias(OTHER, KEY)
@@ -57,7 +54,7 @@ def test_an_entry_is_removed_with_its_names_and_only_as_it_was_seen(tmp_path: Pa
     assert machine(tmp_path, "two").get(OTHER) is None
 
 
-def test_what_a_machine_holds_is_shared_again_after_it_was_pruned(tmp_path: Path) -> None:
+def test_what_a_machine_holds_is_shared_again_after_it_was_pruned(tmp_path):
     store = machine(tmp_path, "one")
     put(store)
     assert upkeep.discard(store.objects, upkeep.entries(store.objects)[0])
@@ -67,7 +64,7 @@ def test_what_a_machine_holds_is_shared_again_after_it_was_pruned(tmp_path: Path
     assert machine(tmp_path, "two").get(KEY) is not None
 
 
-def test_what_was_used_since_the_oldest_live_build_began_stays(tmp_path: Path) -> None:
+def test_what_was_used_since_the_oldest_live_build_began_stays(tmp_path):
     store = machine(tmp_path, "one")
     put(store)
     age(tmp_path, 10)
@@ -82,7 +79,7 @@ def test_what_was_used_since_the_oldest_live_build_began_stays(tmp_path: Path) -
     assert kept.listed.used < upkeep.recent(store.objects)
 
 
-def test_a_build_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_build_that_was_killed_is_not_waited_for(tmp_path):
     objects = machine(tmp_path, "one").objects
     objects.put("builds/x/began", b"")
     objects.put("builds/x/lives", b"")
@@ -93,7 +90,7 @@ def test_a_build_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("harm", HARMS)
-def test_verify_finds_every_harm(tmp_path: Path, harm: str) -> None:
+def test_verify_finds_every_harm(tmp_path, harm):
     store = machine(tmp_path, "one")
     put(store)
     put(store, key="ef" + "0" * 62)
@@ -109,7 +106,7 @@ def test_verify_finds_every_harm(tmp_path: Path, harm: str) -> None:
     assert [each.listed.key for each in upkeep.entries(store.objects)] == ["ef" + "0" * 62]
 
 
-def test_what_a_killed_upload_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+def test_what_a_killed_upload_left_is_removed_when_it_is_old(tmp_path):
     store = machine(tmp_path, "one")
     put(store)
     record_of(tmp_path).unlink()
@@ -120,7 +117,7 @@ def test_what_a_killed_upload_left_is_removed_when_it_is_old(tmp_path: Path) -> 
     assert store.objects.names("entries") == []
 
 
-def test_a_machines_part_is_within_its_limit_but_for_what_is_in_use_or_not_shared(tmp_path: Path) -> None:
+def test_a_machines_part_is_within_its_limit_but_for_what_is_in_use_or_not_shared(tmp_path):
     keys = ["ab" + f"{number:062}" for number in range(3)]
     for key in keys:
         put(machine(tmp_path, "one"), key=key)

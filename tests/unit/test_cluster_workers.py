@@ -1,7 +1,5 @@
 """Work that is done by workers of a cluster: who does it, and what becomes of lost jobs and of what failed."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading
@@ -107,7 +105,7 @@ def lose(job: Job, worker: str, cpus: int) -> JobEnd:
     return JobEnd("gone")
 
 
-def test_work_is_done_by_a_worker_and_its_log_is_copied(tmp_path: Path) -> None:
+def test_work_is_done_by_a_worker_and_its_log_is_copied(tmp_path):
     result = did(tmp_path, ThreadCluster(), action())
     assert (result.state, result.reason) == ("done", REASON)
     assert result.log
@@ -116,7 +114,7 @@ def test_work_is_done_by_a_worker_and_its_log_is_copied(tmp_path: Path) -> None:
     assert (again.state, again.log) == ("reused", None)
 
 
-def test_room_is_taken_before_work_begins_and_free_when_it_ends(tmp_path: Path) -> None:
+def test_room_is_taken_before_work_begins_and_free_when_it_ends(tmp_path):
     """Or an action more than there are free workers is submitted, and waits behind a long one."""
     run = Run("run", "p", "c", Limits(), cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
@@ -130,7 +128,7 @@ def test_room_is_taken_before_work_begins_and_free_when_it_ends(tmp_path: Path) 
         assert workers.take_room(third)
 
 
-def test_lost_jobs_are_done_again_as_often_as_the_limit_says(tmp_path: Path) -> None:
+def test_lost_jobs_are_done_again_as_often_as_the_limit_says(tmp_path):
     said: list[str] = []
     assert did(tmp_path, ThreadCluster(lose, lose, lose), action(), said).state == "done"
     assert [text for text in said if text] == ["another worker: w1 is gone"] * 3
@@ -142,7 +140,7 @@ def test_lost_jobs_are_done_again_as_often_as_the_limit_says(tmp_path: Path) -> 
     )
 
 
-def test_a_job_that_is_unfit_for_one_worker_goes_to_the_next_and_to_no_other(tmp_path: Path) -> None:
+def test_a_job_that_is_unfit_for_one_worker_goes_to_the_next_and_to_no_other(tmp_path):
     of = action(inputs={"cxx": FileInput(tmp_path / "g++", "g++ (x)", program="compiler")})
     cluster = ThreadCluster()
     with pytest.raises(MissingError) as error:
@@ -155,7 +153,7 @@ def test_a_job_that_is_unfit_for_one_worker_goes_to_the_next_and_to_no_other(tmp
 
 
 @pytest.mark.thorough
-def test_an_action_of_a_worker_ends_when_its_time_is_over(tmp_path: Path) -> None:
+def test_an_action_of_a_worker_ends_when_its_time_is_over(tmp_path):
     mark = tmp_path / "pid"
     code = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     result = did(tmp_path, ThreadCluster(), action(code), limits=Limits(seconds=3.6))
@@ -167,7 +165,7 @@ def test_an_action_of_a_worker_ends_when_its_time_is_over(tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
-def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path: Path) -> None:
+def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path):
     over = threading.Event()
     cluster = ThreadCluster(lambda *_: JobEnd(str(over.wait(60))))
     with pytest.raises(MissingError) as error:
@@ -179,7 +177,7 @@ def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path: Path) 
     )
 
 
-def test_a_job_given_twice_by_the_engine_is_done_once(tmp_path: Path) -> None:
+def test_a_job_given_twice_by_the_engine_is_done_once(tmp_path):
     def twice(job: Job, worker: str, cpus: int) -> JobEnd:
         end = work_on(job, worker, cpus, lambda: True)
         assert work_on(job, "w2", cpus, lambda: True) == JobEnd("taken before")
@@ -188,9 +186,7 @@ def test_a_job_given_twice_by_the_engine_is_done_once(tmp_path: Path) -> None:
     assert did(tmp_path, ThreadCluster(twice), action()).state == "done"
 
 
-def test_an_action_that_is_given_up_is_stopped_by_its_worker_which_removes_its_objects(
-    tmp_path: Path,
-) -> None:
+def test_an_action_that_is_given_up_is_stopped_by_its_worker_which_removes_its_objects(tmp_path):
     mark = tmp_path / "pid"
     of = action(f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
     cluster = ThreadCluster()
@@ -213,9 +209,7 @@ def test_an_action_that_is_given_up_is_stopped_by_its_worker_which_removes_its_o
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_a_worker_that_takes_a_job_late_does_not_do_it_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_over: bool
-) -> None:
+def test_a_worker_that_takes_a_job_late_does_not_do_it_again(monkeypatch, tmp_path, is_over):
     """It saw the client, and before it took the job the client had the result, or had even ended the run."""
     take, late = Board.take, threading.Event()
 
@@ -249,7 +243,7 @@ def test_a_worker_that_takes_a_job_late_does_not_do_it_again(
     assert (tmp_path / "count").read_text() == "x"
 
 
-def test_a_worker_that_sees_another_store_says_so(tmp_path: Path) -> None:
+def test_a_worker_that_sees_another_store_says_so(tmp_path):
     def elsewhere(job: Job, worker: str, cpus: int) -> JobEnd:
         return work_on(
             job._replace(run=job.run._replace(cache=tmp_path / "other")), worker, cpus, lambda: True
@@ -259,7 +253,7 @@ def test_a_worker_that_sees_another_store_says_so(tmp_path: Path) -> None:
         did(tmp_path, ThreadCluster(*[elsewhere] * 4), action())
 
 
-def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) -> None:
+def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path):
     cluster = ThreadCluster()
     cluster.has = {abilities.Ability("gpuforge", "0.0.9 (code 0) on Python 3.12"): 1.0}
     run = Run("run", "p", "c", Limits(), cache=tmp_path)
@@ -271,7 +265,7 @@ def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) 
 
 
 @pytest.mark.thorough
-def test_a_worker_that_ends_while_it_is_started_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_ends_while_it_is_started_is_a_message(monkeypatch):
     cluster = pytest.importorskip("gpuforge.cluster.dask_cluster")
 
     def ended(**_: object) -> None:
@@ -286,9 +280,7 @@ def test_a_worker_that_ends_while_it_is_started_is_a_message(monkeypatch: pytest
     )
 
 
-def test_a_run_without_distributed_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_run_without_distributed_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingError) as error:
         chosen("dask").sites(SiteRequest([], [], False, False, tmp_path, None, lambda _: None))
@@ -299,7 +291,7 @@ def test_a_run_without_distributed_says_what_to_install(
 
 
 @pytest.mark.thorough
-def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
+def test_a_scheduler_without_a_shared_store_is_refused(tmp_path):
     settings = RunnerSettings("p", tmp_path, {}, Limits(), scheduler="tcp://127.0.0.1:1")
     with (
         pytest.raises(UsageError, match="--scheduler needs a store that its workers share") as error,
@@ -309,7 +301,7 @@ def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
     assert "set GPUFORGE_STORE to" in error.value.diagnostics[0].hint
 
 
-def test_what_a_killed_client_left_is_removed_by_a_later_one(tmp_path: Path) -> None:
+def test_what_a_killed_client_left_is_removed_by_a_later_one(tmp_path):
     objects = FolderObjects(tmp_path)
     for name in (
         "runs/old/begun",
@@ -325,9 +317,7 @@ def test_what_a_killed_client_left_is_removed_by_a_later_one(tmp_path: Path) -> 
     assert objects.names("runs") == ["runs/live/begun", "runs/live/job/end", "runs/own/begun"]
 
 
-def test_a_job_whose_worker_is_gone_is_lost_while_the_engine_waits_for_another(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_job_whose_worker_is_gone_is_lost_while_the_engine_waits_for_another(monkeypatch, tmp_path):
     monkeypatch.setattr(client, "_WORKERS_S", 0.1)
     board, over = Board(FolderObjects(tmp_path), "run", "job"), threading.Event()
     board.take("w1")
@@ -337,7 +327,7 @@ def test_a_job_whose_worker_is_gone_is_lost_while_the_engine_waits_for_another(
     assert ended == ("w1", JobEnd("it left the scheduler"))
 
 
-def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_long_job_is_looked_at_seldom(monkeypatch, tmp_path):
     """Where the store is a bucket, a look each second at a hundred jobs takes a whole processor."""
     clock = [0.0]
     looks: list[float] = []

@@ -1,7 +1,5 @@
 """Making images: each once, nothing half-made left, and messages that say what to do."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess
@@ -31,7 +29,7 @@ from gpuforge.containers.container import (
 )
 from gpuforge.containers.image_build import ImageBuilder, Log
 from gpuforge.containers.images import EngineImage, lines
-from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.errors import ActionError, MissingError
 
 
 def image(name: str, machine: str = "x86_64") -> CatalogImage:
@@ -61,25 +59,21 @@ def left(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "cache" / "images").iterdir())
 
 
-def test_an_image_that_is_there_is_not_made_again(
-    builder: Callable[..., ImageBuilder], tmp_path: Path
-) -> None:
+def test_an_image_that_is_there_is_not_made_again(builder, tmp_path):
     images = MemoryImages({CUDA.reference: EngineImage("sha256:0", 1)})
     assert not builder(images).make(CUDA)
     assert images.contexts == {}
     assert not (tmp_path / "cache").exists()
 
 
-def test_an_image_of_a_registry_is_pulled(builder: Callable[..., ImageBuilder], said: list[str]) -> None:
+def test_an_image_of_a_registry_is_pulled(builder, said):
     images = MemoryImages()
     assert builder(images).make(PYPA)
     assert PYPA.reference in images.here
     assert said == [f"pull {PYPA.reference}"]
 
 
-def test_an_image_is_built_on_its_pulled_base_with_its_arguments(
-    builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
-) -> None:
+def test_an_image_is_built_on_its_pulled_base_with_its_arguments(builder, said, tmp_path):
     images = MemoryImages()
     assert builder(images, network="host").make(CUDA)
     assert list(images.here) == [PYPA.reference, CUDA.reference]
@@ -92,9 +86,7 @@ def test_an_image_is_built_on_its_pulled_base_with_its_arguments(
     assert left(tmp_path) == ["lock"]
 
 
-def test_a_failed_build_shows_its_last_lines_and_names_its_log(
-    builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
-) -> None:
+def test_a_failed_build_shows_its_last_lines_and_names_its_log(builder, said, tmp_path):
     images = MemoryImages(
         {PYPA.reference: EngineImage("sha256:0", 1)},
         says=[*(f"line {n}" for n in range(30)), "\x1b[91mNo match for argument: cuda-nvcc-12-4\x1b[0m"],
@@ -130,9 +122,7 @@ def test_a_failed_build_shows_its_last_lines_and_names_its_log(
         ("g++: internal compiler error", ActionError, "log: "),
     ],
 )
-def test_what_the_machine_lacks_is_reported_with_a_hint(
-    builder: Callable[..., ImageBuilder], says: str, error: type[GpuforgeError], hint: str
-) -> None:
+def test_what_the_machine_lacks_is_reported_with_a_hint(builder, says, error, hint):
     images = MemoryImages(
         {PYPA.reference: EngineImage("sha256:0", 1)}, says=[says], fails=ActionError.of("it failed")
     )
@@ -143,24 +133,20 @@ def test_what_the_machine_lacks_is_reported_with_a_hint(
     assert "log: " in caught.value.diagnostics[0].hint
 
 
-def test_an_interrupted_build_leaves_nothing(builder: Callable[..., ImageBuilder], tmp_path: Path) -> None:
+def test_an_interrupted_build_leaves_nothing(builder, tmp_path):
     images = MemoryImages({PYPA.reference: EngineImage("sha256:0", 1)}, fails=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         builder(images).make(CUDA)
     assert left(tmp_path) == ["lock"]
 
 
-def test_what_a_killed_process_left_is_cleared_away(
-    builder: Callable[..., ImageBuilder], tmp_path: Path
-) -> None:
+def test_what_a_killed_process_left_is_cleared_away(builder, tmp_path):
     (tmp_path / "cache" / "images" / "base.partial" / "root").mkdir(parents=True)
     builder(MemoryImages()).make(PYPA)
     assert left(tmp_path) == ["lock"]
 
 
-def test_a_second_process_waits_and_then_finds_the_image(
-    builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
-) -> None:
+def test_a_second_process_waits_and_then_finds_the_image(builder, said, tmp_path):
     images = MemoryImages()
     first = locks.claim(tmp_path / "cache" / "images" / "lock")
     assert first
@@ -176,9 +162,7 @@ def test_a_second_process_waits_and_then_finds_the_image(
     assert made == [False]
 
 
-def test_a_debian_base_of_the_mirrors_release_is_used_again(
-    server: Server, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_debian_base_of_the_mirrors_release_is_used_again(server, tmp_path, said, monkeypatch):
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
     index = tmp_path / "www" / "dists" / "bookworm" / "InRelease"
     index.parent.mkdir(parents=True)
@@ -207,13 +191,8 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     ],
 )
 def test_a_python_for_another_machine_type_is_made_by_a_cross_compiler_of_this_one(
-    builder: Callable[..., ImageBuilder],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    here: str,
-    machine: str,
-    compiler: str,
-) -> None:
+    builder, tmp_path, monkeypatch, here, machine, compiler
+):
     asked = image("bookworm", machine)
     (tmp_path / "www" / "python.tar").write_bytes(b"sources")
     source = catalog.CPythonSource("3.13", "3.13.5", "python.tar", sha256(b"sources"))
@@ -240,9 +219,7 @@ def test_a_python_for_another_machine_type_is_made_by_a_cross_compiler_of_this_o
     }
 
 
-def test_a_release_that_the_mirror_no_longer_has_is_reported(
-    builder: Callable[..., ImageBuilder], server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_that_the_mirror_no_longer_has_is_reported(builder, server, monkeypatch):
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
     with pytest.raises(MissingError, match=r"has no Debian bullseye \(any more\)\n.*archive\.debian\.org"):
         builder(MemoryImages()).make(image("bullseye"))
@@ -279,13 +256,8 @@ def mirrored(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_what_a_debian_base_needs_is_reported_before_anything_is_made(
-    builder: Callable[..., ImageBuilder],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    without: str,
-    message: str,
-    hint: str,
-) -> None:
+    builder, tmp_path, monkeypatch, without, message, hint
+):
     if without == "root":
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
     elif without == "keys":
@@ -310,9 +282,7 @@ def test_what_a_debian_base_needs_is_reported_before_anything_is_made(
         ("disabled\ninterpreter /usr/bin/qemu\nflags: F\noffset 0\n", False),
     ],
 )
-def test_an_emulator_counts_if_the_kernel_keeps_it_for_other_file_systems(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, runs: bool
-) -> None:
+def test_an_emulator_counts_if_the_kernel_keeps_it_for_other_file_systems(tmp_path, monkeypatch, entry, runs):
     monkeypatch.setattr(emulation, "REGISTERED", tmp_path)
     assert emulation.runs(platform.machine())
     assert not emulation.runs("riscv64")
@@ -320,7 +290,7 @@ def test_an_emulator_counts_if_the_kernel_keeps_it_for_other_file_systems(
     assert emulation.runs("riscv64") is runs
 
 
-def test_lines_are_whole_however_the_text_arrives() -> None:
+def test_lines_are_whole_however_the_text_arrives():
     assert list(lines(["one\ntw", "o\r\n", "", "three"])) == ["one", "two", "three"]
 
 
@@ -336,19 +306,19 @@ def other(**owner: str) -> dict[str, str]:
     return labels("x", HOUR) | {OWNER: "{boot}:{namespace} {pid} {started}".format(**said)}
 
 
-def test_a_process_that_lives_keeps_its_containers_however_old_they_are() -> None:
+def test_a_process_that_lives_keeps_its_containers_however_old_they_are():
     assert not is_left(labels("x", HOUR), 1000 * HOUR)
 
 
 @pytest.mark.thorough
-def test_a_process_that_ended_leaves_them_and_one_of_the_same_number_is_another() -> None:
+def test_a_process_that_ended_leaves_them_and_one_of_the_same_number_is_another():
     ask = "from gpuforge.containers.container import *; print(labels()[OWNER])"
     ended = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert is_left(labels() | {OWNER: ended.stdout.strip()}, 1.0)
     assert is_left(other(started="1"), 1.0)
 
 
-def test_a_machine_that_was_started_again_has_none_of_its_processes() -> None:
+def test_a_machine_that_was_started_again_has_none_of_its_processes():
     before = other(boot="00000000-0000-0000-0000-000000000000")
     if not before[MACHINE]:
         pytest.skip("this machine cannot be told from others: a container, or without /etc/machine-id")
@@ -358,7 +328,7 @@ def test_a_machine_that_was_started_again_has_none_of_its_processes() -> None:
 
 
 @pytest.mark.parametrize("unseen", [{"namespace": "pid:[7]"}, {"boot": "another", "namespace": "pid:[7]"}])
-def test_of_a_process_that_cannot_be_seen_they_are_left_after_their_time(unseen: dict[str, str]) -> None:
+def test_of_a_process_that_cannot_be_seen_they_are_left_after_their_time(unseen):
     said = other(**unseen) | {MACHINE: ""}
     assert not is_left(said, 1.0)
     assert not is_left(said, HOUR + 60)  # it may be about to remove it
@@ -366,11 +336,11 @@ def test_of_a_process_that_cannot_be_seen_they_are_left_after_their_time(unseen:
 
 
 @pytest.mark.parametrize("missing", [{SECONDS: ""}, {OWNER: ""}, {OWNER: "x", SECONDS: "soon"}])
-def test_incomplete_labels_are_no_reason_to_remove_a_container(missing: dict[str, str]) -> None:
+def test_incomplete_labels_are_no_reason_to_remove_a_container(missing):
     assert not is_left(other(namespace="pid:[7]") | missing, 1.0)
 
 
-def test_the_list_asks_the_engine_about_no_single_container() -> None:
+def test_the_list_asks_the_engine_about_no_single_container():
     """Docker 20.10 was seen to hang for ten minutes with one container: it listed it, but did not describe it."""
     listed = [{"Id": "1", "Labels": {OWNER: "x"}, "Created": 1000}]
     client: Any = SimpleNamespace(

@@ -58,8 +58,8 @@ def build(folder: Path, *options: str) -> int:
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_build_in_an_image_that_is_not_built_yet_shows_how_and_pulls_nothing(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+    engine, tmp_path, capsys, name
+):
     assert build(tmp_path, "--image", name) == 3
     image = catalog.find(name)
     assert image is not None
@@ -79,16 +79,14 @@ def test_a_build_in_an_image_that_is_not_built_yet_shows_how_and_pulls_nothing(
         '[test]\nimage = "bookworm-test"\n[wheel]\nimage = "trixie"\n',
     ],
 )
-def test_nor_is_an_image_of_the_manifest(engine: Engine, tmp_path: Path, manifest: str) -> None:
+def test_nor_is_an_image_of_the_manifest(engine, tmp_path, manifest):
     with (tmp_path / "gpuforge.toml").open("a") as file:
         file.write(manifest)
     assert build(tmp_path) == 3
     assert engine.pulls == []
 
 
-def test_of_the_default_only_pypas_image_is_pulled_and_not_the_one_for_its_tests(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_the_default_only_pypas_image_is_pulled_and_not_the_one_for_its_tests(engine, tmp_path, capsys):
     engine.offline = True
     assert build(tmp_path) == 3
     assert "error: image bullseye-test is not built yet" in capsys.readouterr().err
@@ -129,9 +127,7 @@ error: the engine has no image sha256:0123456789ab
 
 @pytest.mark.parametrize("name", NEVER)
 @pytest.mark.parametrize("path", ["build", "test", "check"])
-def test_names_that_only_this_machine_gives_are_never_pulled(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, path: str
-) -> None:
+def test_names_that_only_this_machine_gives_are_never_pulled(engine, tmp_path, capsys, name, path):
     if path == "test":
         engine.here.add(reference("bookworm"))
         with (tmp_path / "gpuforge.toml").open("a") as file:
@@ -154,14 +150,12 @@ def test_names_that_only_this_machine_gives_are_never_pulled(
         ("debian:12", "debian:12"),
     ],
 )
-def test_a_reference_of_the_users_own_is_pulled_as_it_is_written(
-    engine: Engine, tmp_path: Path, name: str, asked: str
-) -> None:
+def test_a_reference_of_the_users_own_is_pulled_as_it_is_written(engine, tmp_path, name, asked):
     assert build(tmp_path, "--image", name) == 3
     assert engine.pulls == [asked]
 
 
-def test_an_image_on_pypas_is_built_on_the_digest_and_nothing_else_is_pulled(engine: Engine) -> None:
+def test_an_image_on_pypas_is_built_on_the_digest_and_nothing_else_is_pulled(engine):
     for name in ("manylinux_2_28-cuda12.4", "manylinux_2_28-cuda13.0"):
         assert run(["images", "build", name]) == 0
         assert PINNED.fullmatch(engine.builds[reference(name)]["BASE"])
@@ -184,7 +178,7 @@ def bases(stage: Stage) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
+def test_a_builder_finds_each_base_here_or_by_its_digest(machine):
     for row in catalog.rows():
         stage = catalog.stage_of(row.name, machine)
         for base in bases(stage) if stage else ():
@@ -199,7 +193,7 @@ def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpuforge/bookworm:1", "localhost/gpuforge/bookworm:1", "bookworm"])
-def test_the_engines_client_itself_refuses(engine: Engine, name: str) -> None:
+def test_the_engines_client_itself_refuses(engine, name):
     images = Images()
     with pytest.raises(MissingError):
         list(images.pull(name, "x86_64"))

@@ -1,7 +1,5 @@
 """One architecture, every spelling of it; and the one answer to what runs where."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -20,11 +18,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("text", ["90a", "sm_90a", "compute_90a", "lto_90a", "9.0a"])
-def test_every_spelling_is_the_same_architecture(text: str) -> None:
+def test_every_spelling_is_the_same_architecture(text):
     assert Arch.parse(text) == Arch(9, 0, "a")
 
 
-def test_an_architecture_is_written_for_each_tool() -> None:
+def test_an_architecture_is_written_for_each_tool():
     arch = Arch.parse("120f")
     assert (arch.number, arch.dotted, arch.sm, arch.compute) == ("120f", "12.0f", "sm_120f", "compute_120f")
     both = Target.parse("90+ptx")
@@ -36,7 +34,7 @@ def test_an_architecture_is_written_for_each_tool() -> None:
     assert Target.parse("ptx:9.0").cmake == ("90-virtual",)
 
 
-def test_architectures_are_ordered_by_number_then_variant() -> None:
+def test_architectures_are_ordered_by_number_then_variant():
     texts = ["100", "90a", "9.0", "sm_86", "90f", "120"]
     assert [arch.number for arch in sorted(map(Arch.parse, texts))] == [
         "86",
@@ -51,23 +49,23 @@ def test_architectures_are_ordered_by_number_then_variant() -> None:
 @pytest.mark.parametrize(
     "text", ["", "9", "sm_", "sm_9", "sm_9.0", "9.", ".9", "9.00", "90x", "a", "gfx90a", "9²", "+ptx", "-90"]
 )
-def test_anything_else_is_no_architecture(text: str) -> None:
+def test_anything_else_is_no_architecture(text):
     with pytest.raises(ValueError, match=r"is not a GPU architecture$"):
         Arch.parse(text)
 
 
 @pytest.mark.parametrize("text", ["ptx:90+ptx", "ptx:", "90+PTX+ptx"])
-def test_anything_else_is_no_target(text: str) -> None:
+def test_anything_else_is_no_target(text):
     with pytest.raises(ValueError, match=r"is not a GPU architecture$"):
         Target.parse(text)
 
 
-def test_a_manifest_wants_each_ptx_once_and_after_the_machine_code() -> None:
+def test_a_manifest_wants_each_ptx_once_and_after_the_machine_code():
     wanted = targets(["80", "90a+ptx"], "90a")
     assert [item for target in wanted for item in target.cmake] == ["80-real", "90a-real", "90a-virtual"]
 
 
-def test_the_isas_are_those_of_the_toolkits() -> None:
+def test_the_isas_are_those_of_the_toolkits():
     first: dict[Version, Version] = {}
     for known in (*releases.former(), *releases.releases()):
         isa, release = (tuple(map(int, text.split("."))) for text in (known.ptx, known.version))
@@ -83,7 +81,7 @@ ARCHS = ["50", "53", "60", "62", "70", "72", "75", "80", "86", "87", "89", "90",
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cubin", "ptx"])
-def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
+def test_the_audit_and_the_runtime_agree_on_every_pair(kind):
     """Both on all architectures and all GPUs that there are, Jetson among them."""
     wrong = []
     for number in ARCHS:
@@ -98,6 +96,6 @@ def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
     assert wrong == []
 
 
-def test_code_from_before_cuda_11_needs_the_driver_of_its_own_release() -> None:
+def test_code_from_before_cuda_11_needs_the_driver_of_its_own_release():
     assert driver_for_binary((10, 2)) == (10, 2)
     assert driver_for_binary((12, 9)) == (12, 0)

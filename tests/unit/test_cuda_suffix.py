@@ -1,10 +1,6 @@
 """Project names that end in a CUDA major: read and written alike, wherever a name is met."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from draws import draws
@@ -17,7 +13,6 @@ from gpuforge.cli import matrix
 from gpuforge.cuda import suffix
 from gpuforge.cuda.carriers import cuda_majors
 from gpuforge.errors import UsageError
-from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import naming
 from gpuforge.plan import cell
 from gpuforge.runtime import guard
@@ -46,7 +41,7 @@ NAMES = st.builds(
         ("demo-cu12-tools", "", "demo-cu12-tools"),
     ],
 )
-def test_a_suffix_is_found_and_removed(name: str, found: str, plain: str) -> None:
+def test_a_suffix_is_found_and_removed(name, found, plain):
     assert suffix.suffix_of(name) == found
     assert suffix.without_suffix(name) == plain
 
@@ -66,13 +61,13 @@ def test_a_suffix_is_found_and_removed(name: str, found: str, plain: str) -> Non
         ("1.0+ncu12", None),
     ],
 )
-def test_the_cuda_major_of_a_local_version(version: str, major: int | None) -> None:
+def test_the_cuda_major_of_a_local_version(version, major):
     assert suffix.major_of_local(version) == major
 
 
 @given(NAMES, st.sampled_from([12, 13]))
 @draws(200)
-def test_a_name_for_a_cuda_major_is_the_same_however_it_is_spelled(name: str, major: int) -> None:
+def test_a_name_for_a_cuda_major_is_the_same_however_it_is_spelled(name, major):
     try:
         named = suffix.named_for(name, major)
     except UsageError:
@@ -87,16 +82,14 @@ def test_a_name_for_a_cuda_major_is_the_same_however_it_is_spelled(name: str, ma
 
 @given(NAMES)
 @draws(100)
-def test_the_guard_in_a_wheel_cuts_the_suffixes_that_names_have(name: str) -> None:
+def test_the_guard_in_a_wheel_cuts_the_suffixes_that_names_have(name):
     plain = canonicalize_name(suffix.without_suffix(canonicalize_name(name)))
     assert guard._stem(name).replace("_", "-") == plain
 
 
 @given(NAMES)
 @draws(60, HealthCheck.function_scoped_fixture)
-def test_matrix_and_build_give_a_wheel_the_same_name(
-    recipe: Callable[..., ManifestFile], tmp_path: Path, name: str
-) -> None:
+def test_matrix_and_build_give_a_wheel_the_same_name(recipe, tmp_path, name):
     file = recipe(('name = "demo-pkg"', f'name = "{name}"\nimport = "demo"'))
     for each in cell.matrix(file.manifest, "x86_64"):
         tree = tmp_path / "tree"
@@ -135,5 +128,5 @@ def test_matrix_and_build_give_a_wheel_the_same_name(
         ("numpy==2.11.*", set()),
     ],
 )
-def test_majors(requirement: str, majors: set[int]) -> None:
+def test_majors(requirement, majors):
     assert cuda_majors(Requirement(requirement)) == majors

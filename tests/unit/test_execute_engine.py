@@ -1,7 +1,5 @@
 """The engine: order, failures, reuse; with the ports in memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -27,7 +25,7 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
-def test_steps_run_in_the_order_of_their_needs_and_the_second_time_not_at_all(rig: Rig) -> None:
+def test_steps_run_in_the_order_of_their_needs_and_the_second_time_not_at_all(rig):
     steps = step("wheel", "build"), step("build", "fetch"), step("fetch"), step("audit", "wheel")
     first = rig.run(*steps)
     assert first.ok
@@ -50,7 +48,7 @@ def test_steps_run_in_the_order_of_their_needs_and_the_second_time_not_at_all(ri
     ]
 
 
-def test_a_pruned_store_entry_that_nobody_needs_is_not_made_again(rig: Rig) -> None:
+def test_a_pruned_store_entry_that_nobody_needs_is_not_made_again(rig):
     steps = step("fetch"), step("build", "fetch"), step("wheel", "build")
     rig.run(*steps)
     del rig.store.entries[steps[0].key], rig.store.entries[steps[1].key]
@@ -60,7 +58,7 @@ def test_a_pruned_store_entry_that_nobody_needs_is_not_made_again(rig: Rig) -> N
     assert rig.runner.ran[3:] == ["fetch", "build"]
 
 
-def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
+def test_a_failure_fails_only_what_needs_it(tmp_path):
     rig = Rig(tmp_path, lambda task: 2 if task.action.id == "bad" else 0)
     steps = step("bad"), step("b", "bad"), step("c", "b"), step("good"), step("d", "good", "bad")
     outcome = rig.run(*steps, targets=("good",))
@@ -81,7 +79,7 @@ def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
     assert words(rig.run(step("bad")).results["bad"].reason).startswith("runs: failed on 20")
 
 
-def test_what_only_serves_a_failed_step_is_not_started(tmp_path: Path) -> None:
+def test_what_only_serves_a_failed_step_is_not_started(tmp_path):
     """The wheel of one cell needs a kernel that does not compile: its host build serves nobody, another's does."""
     rig = Rig(tmp_path, lambda task: 2 if task.action.id == "kernel" else 0)
     outcome = rig.run(
@@ -105,7 +103,7 @@ def test_what_only_serves_a_failed_step_is_not_started(tmp_path: Path) -> None:
     assert words(outcome.results["wheel"].reason) == "not run: needs kernel, which failed"
 
 
-def test_what_only_serves_a_failed_step_is_stopped_while_it_runs(tmp_path: Path) -> None:
+def test_what_only_serves_a_failed_step_is_stopped_while_it_runs(tmp_path):
     """The host build of the failed cell ends at once; that of another cell, and what both need, go on."""
     both_run = threading.Barrier(4, timeout=30)
 
@@ -177,9 +175,7 @@ def test_what_only_serves_a_failed_step_is_stopped_while_it_runs(tmp_path: Path)
         (MissingError.of("no engine", hint="install one"), "no engine\n  hint: install one"),
     ],
 )
-def test_what_the_machine_does_wrong_is_a_failed_action(
-    tmp_path: Path, error: Exception, message: str
-) -> None:
+def test_what_the_machine_does_wrong_is_a_failed_action(tmp_path, error, message):
     def act(_: Task) -> int:
         raise error
 
@@ -188,7 +184,7 @@ def test_what_the_machine_does_wrong_is_a_failed_action(
     assert str(outcome.results["a"].error) == message
 
 
-def test_a_mistake_in_our_own_code_is_not_hidden(tmp_path: Path) -> None:
+def test_a_mistake_in_our_own_code_is_not_hidden(tmp_path):
     def act(_: Task) -> int:
         return 1 // 0
 
@@ -207,11 +203,11 @@ def test_a_mistake_in_our_own_code_is_not_hidden(tmp_path: Path) -> None:
         (-63, "a was ended by signal 63\n  hint: its log shows how far it came"),
     ],
 )
-def test_signals_are_named(tmp_path: Path, status: int, message: str) -> None:
+def test_signals_are_named(tmp_path, status, message):
     assert str(Rig(tmp_path, lambda _: status).run(step("a")).results["a"].error) == message
 
 
-def test_a_command_that_leaves_an_output_out_has_failed(tmp_path: Path) -> None:
+def test_a_command_that_leaves_an_output_out_has_failed(tmp_path):
     def act(task: Task) -> int:
         (task.out / "out").unlink()
         task.log.write_bytes(b"".join(b"line %d\x1b[0m\n" % n for n in range(50)) + b"10%\r100%\r\n\xff\n\n")
@@ -227,7 +223,7 @@ def test_a_command_that_leaves_an_output_out_has_failed(tmp_path: Path) -> None:
     assert rig.store.entries == {}
 
 
-def test_what_a_step_notes_of_its_error_is_shown_instead_of_the_end_of_its_log(tmp_path: Path) -> None:
+def test_what_a_step_notes_of_its_error_is_shown_instead_of_the_end_of_its_log(tmp_path):
     def act(task: Task) -> int:
         task.log.write_text("proved    all the rest\n")
         StepResult(Diagnostic("errors"), notes=("error GF301", "", "remedy: …")).write(task.out / RESULT)
@@ -240,7 +236,7 @@ def test_what_a_step_notes_of_its_error_is_shown_instead_of_the_end_of_its_log(t
     )
 
 
-def test_a_full_disk_in_a_commands_own_words_is_recognised(tmp_path: Path) -> None:
+def test_a_full_disk_in_a_commands_own_words_is_recognised(tmp_path):
     def act(task: Task) -> int:
         task.log.write_text("ld: final link failed: No space left on device\ncollect2: error\n")
         return 1
@@ -250,7 +246,7 @@ def test_a_full_disk_in_a_commands_own_words_is_recognised(tmp_path: Path) -> No
     assert error.message == "a failed: the disk is full"
 
 
-def test_what_reads_the_same_as_before_is_not_made_again(tmp_path: Path) -> None:
+def test_what_reads_the_same_as_before_is_not_made_again(tmp_path):
     rig = Rig(tmp_path)
 
     def chain(key: str) -> Sequence[Step]:
@@ -273,13 +269,13 @@ def test_what_reads_the_same_as_before_is_not_made_again(tmp_path: Path) -> None
     assert states(third) == {"build": "done", "package": "done", "test": "done"}
 
 
-def test_one_key_in_two_steps_is_worked_on_once(rig: Rig) -> None:
+def test_one_key_in_two_steps_is_worked_on_once(rig):
     outcome = rig.run(step("a", key="same"), step("b", key="same"), jobs=2)
     assert sorted(states(outcome).values()) == ["done", "reused"]
     assert len(rig.runner.ran) == 1
 
 
-def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path: Path) -> None:
+def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path):
     def act(task: Task) -> int:
         time.sleep(0.05)
         (task.out / "out").write_text("the same")
@@ -313,7 +309,7 @@ def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path: Path) -> None
 
 
 @pytest.mark.thorough
-def test_waiting_for_another_gpuforge_is_shown_and_its_work_is_used(tmp_path: Path) -> None:
+def test_waiting_for_another_gpuforge_is_shown_and_its_work_is_used(tmp_path):
     rig = Rig(tmp_path)
     mine = step("a")
     claim = rig.store.claim(mine.key)
@@ -335,7 +331,7 @@ def test_waiting_for_another_gpuforge_is_shown_and_its_work_is_used(tmp_path: Pa
     assert "wait a: another gpuforge is doing the same work" in rig.listener.events
 
 
-def test_an_input_that_vanished_meanwhile_is_a_clear_failure(tmp_path: Path) -> None:
+def test_an_input_that_vanished_meanwhile_is_a_clear_failure(tmp_path):
     def act(task: Task) -> int:
         if task.action.id == "b":
             rig.store.entries.clear()
@@ -350,7 +346,7 @@ def test_an_input_that_vanished_meanwhile_is_a_clear_failure(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_an_interruption_keeps_what_is_finished(tmp_path: Path, times: int) -> None:
+def test_an_interruption_keeps_what_is_finished(tmp_path, times):
     class Interrupting(Listener):
         def on_start(self, action: Action, log: Path) -> None:
             super().on_start(action, log)
@@ -377,7 +373,7 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, times: int) -> N
     assert len(killed) == times - 1
 
 
-def test_the_end_of_the_time_stops_what_runs_and_keeps_what_is_finished(tmp_path: Path) -> None:
+def test_the_end_of_the_time_stops_what_runs_and_keeps_what_is_finished(tmp_path):
     def act(task: Task) -> int:
         if task.action.id == "b":  # it runs until it is stopped
             assert rig.runner.cancelled.wait(60)

@@ -1,7 +1,5 @@
 """What is shown of a failed build: the lines that say why, and the hint that they call for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -89,9 +87,7 @@ subprocess.CalledProcessError: Command '['cmake']' returned non-zero exit status
         ),
     ],
 )
-def test_what_a_script_printed_before_its_traceback_is_shown(
-    tmp_path: Path, text: str, first: str, count: int
-) -> None:
+def test_what_a_script_printed_before_its_traceback_is_shown(tmp_path, text, first, count):
     log = tmp_path / "log"
     log.write_text(text)
     lines = action_log.errors(log)
@@ -99,7 +95,7 @@ def test_what_a_script_printed_before_its_traceback_is_shown(
     assert lines[-1].startswith("CalledProcessError: ")
 
 
-def test_an_index_that_cannot_be_reached_is_not_told_in_five_lines(tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_reached_is_not_told_in_five_lines(tmp_path):
     log = tmp_path / "log"
     retry = "WARNING: Retrying (Retry(total={}, …)) after connection broken by 'NewConnectionError'\n"
     missing = "ERROR: No matching distribution found for numpy\n"
@@ -112,7 +108,7 @@ def test_an_index_that_cannot_be_reached_is_not_told_in_five_lines(tmp_path: Pat
     assert action_log.tail(log) == ("fetching", missing.strip())
 
 
-def test_the_errors_of_a_parallel_build_are_shown_and_not_a_neighbours_warnings() -> None:
+def test_the_errors_of_a_parallel_build_are_shown_and_not_a_neighbours_warnings():
     shown = "\n".join(action_log.errors(GOLDEN / "ninja.log")) + "\n"
     golden = GOLDEN / "ninja.txt"
     if "UPDATE_GOLDEN" in os.environ:
@@ -121,12 +117,12 @@ def test_the_errors_of_a_parallel_build_are_shown_and_not_a_neighbours_warnings(
     assert "undeclared_name" not in "\n".join(action_log.tail(GOLDEN / "ninja.log"))
 
 
-def test_a_log_without_such_lines_is_shown_from_its_end(tmp_path: Path) -> None:
+def test_a_log_without_such_lines_is_shown_from_its_end(tmp_path):
     (tmp_path / "log").write_text("".join(f"line {n}\n" for n in range(50)))
     assert action_log.errors(tmp_path / "log") == tuple(f"line {n}" for n in range(30, 50))
 
 
-def test_output_that_looks_like_the_head_of_a_log_is_shown(tmp_path: Path) -> None:
+def test_output_that_looks_like_the_head_of_a_log_is_shown(tmp_path):
     action = Action("a", kind="host-build", title="build a", argv=("sh",))
     argv, env = ["sh", "-c", "echo '\n\n\n'"], {"TWO": "a\n\nb\n\n", "ONE": "a\nb"}
     head = action_log.header(action, argv, env, tmp_path, request="{}")
@@ -148,9 +144,7 @@ def test_output_that_looks_like_the_head_of_a_log_is_shown(tmp_path: Path) -> No
         (UNKNOWN_OPTION, "its log shows the command and its output"),
     ],
 )
-def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(
-    said: str, hint: str, manifest: ManifestFile
-) -> None:
+def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(said, hint, manifest):
     compiled = Action("compile", "compile", "", (), advice=advice.of_compile(manifest, 0))
     told = failure.of_status(compiled, 1, said.splitlines())
     assert (told.message, told.hint) == ("compile failed with exit status 1", hint)
@@ -176,9 +170,7 @@ def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(
         ("a.cpp:2:1: error: 'x' was not declared\n", "its first errors are above"),
     ],
 )
-def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(
-    said: str, hint: str, manifest: ManifestFile, tmp_path: Path
-) -> None:
+def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(said, hint, manifest, tmp_path):
     log = tmp_path / "log"
     log.write_text(said + "warning: something else\n" * 20_000 + f"error: {BUILD_FAILED}\n")
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
@@ -198,20 +190,18 @@ def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(
         ("/usr/bin/ld: cannot find -lcufoo: No such file or directory", "its log shows the command and its output"),
     ],
 )  # fmt: skip
-def test_what_the_toolkit_has_is_shown_to_a_command_that_does_not_look_there(
-    said: str, hint: str, manifest: ManifestFile
-) -> None:
+def test_what_the_toolkit_has_is_shown_to_a_command_that_does_not_look_there(said, hint, manifest):
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
     assert failure.of_status(built, 1, [said]).hint == hint
 
 
-def test_the_linkers_name_of_a_library_may_have_capitals(manifest: ManifestFile) -> None:
+def test_the_linkers_name_of_a_library_may_have_capitals(manifest):
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest))
     said = ["/usr/bin/ld: cannot find -lOpenCL: No such file or directory"]
     assert '["cufft", "opencl"]' in failure.of_status(built, 1, said).hint
 
 
-def test_a_missing_header_of_a_project_without_objects(tmp_path: Path) -> None:
+def test_a_missing_header_of_a_project_without_objects(tmp_path):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST.partition("[[objects]]")[0])
     built = Action("build", "build", "", (), advice=advice.of_host_build(load(tmp_path)))
     hint = (
@@ -220,7 +210,7 @@ def test_a_missing_header_of_a_project_without_objects(tmp_path: Path) -> None:
     assert failure.of_status(built, 1, [OWN_HEADER]).hint == hint
 
 
-def test_the_manual_lists_the_names_of_libraries() -> None:
+def test_the_manual_lists_the_names_of_libraries():
     from gpuforge.manifest.schema import json_schema
 
     text = json_schema()["$defs"]["Cuda"]["properties"]["libraries"]["description"]

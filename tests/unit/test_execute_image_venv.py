@@ -1,7 +1,5 @@
 """gpuforge for an image's Python, and the settings of this machine that a fetch in a container sees."""
 
-from __future__ import annotations
-
 import platform
 import struct
 import sys
@@ -28,7 +26,7 @@ def inventory(version: str = platform.python_version(), glibc: str = "2.36") -> 
     return Inventory("test", platform.machine(), glibc, {}, (python,), {})
 
 
-def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
+def test_what_fits_is_taken_along_and_finished_once(tmp_path):
     finished = []
     made = mounts.venv_of_image(inventory(), tmp_path, finished.append)
     assert mounts.venv_of_image(inventory(), tmp_path, finished.append) == made
@@ -47,7 +45,7 @@ def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
     assert "home = /opt/python/bin\n" in (made / "pyvenv.cfg").read_text()
 
 
-def test_pip_is_compiled_for_each_python_that_fetches_with_it() -> None:
+def test_pip_is_compiled_for_each_python_that_fetches_with_it():
     """Containers read it there: nothing that a fetch writes is ever run."""
     oldest = inventory("3.11.2")
     other = oldest.interpreters[0]._replace(path=Path("/opt/python/cp313/bin/python"), version="3.13.1")
@@ -58,7 +56,7 @@ def test_pip_is_compiled_for_each_python_that_fetches_with_it() -> None:
     assert others == (f"{{ /opt/python/cp313/bin/python -I -m compileall -q {pip} >/dev/null 2>&1 || :; }}")
 
 
-def test_what_cannot_be_finished_is_not_kept(tmp_path: Path) -> None:
+def test_what_cannot_be_finished_is_not_kept(tmp_path):
     def fail(folder: Path) -> None:
         raise GpuforgeError.of("no")
 
@@ -67,7 +65,7 @@ def test_what_cannot_be_finished_is_not_kept(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_platforms_are_those_that_the_libc_takes() -> None:
+def test_platforms_are_those_that_the_libc_takes():
     tags = image_environment.platforms(inventory(glibc="2.17"))
     machine = platform.machine()
     assert tags[0] == f"manylinux_2_17_{machine}"
@@ -75,7 +73,7 @@ def test_platforms_are_those_that_the_libc_takes() -> None:
     assert f"manylinux2014_{machine}" in tags
 
 
-def test_a_fetch_sees_the_files_that_settings_name(tmp_path: Path) -> None:
+def test_a_fetch_sees_the_files_that_settings_name(tmp_path):
     bundle, wheels, index = tmp_path / "ca.pem", tmp_path / "wheels", tmp_path / "mirror"
     bundle.write_text("")
     wheels.mkdir()
@@ -102,7 +100,7 @@ def test_a_fetch_sees_the_files_that_settings_name(tmp_path: Path) -> None:
     assert not {home, Path("/usr/bin"), Path("/nowhere"), Path("/")} & {path for path, _ in seen}
 
 
-def test_a_broken_configuration_is_pips_affair(tmp_path: Path) -> None:
+def test_a_broken_configuration_is_pips_affair(tmp_path):
     config = tmp_path / "pip.conf"
     config.write_bytes(b"\xff\xfe no section")
     assert (config, config) in fetch_settings.files({"PIP_CONFIG_FILE": str(config)}, Path("/work"))

@@ -1,7 +1,5 @@
 """The ledger on a real file."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os
@@ -17,7 +15,7 @@ ENTRY = LedgerEntry(
 )
 
 
-def test_the_last_entry_of_an_action_is_found_by_another_reader(tmp_path: Path) -> None:
+def test_the_last_entry_of_an_action_is_found_by_another_reader(tmp_path):
     ledger = Ledger(tmp_path / "cache" / "ledger.jsonl")
     assert ledger.last(ENTRY.project, "a") is None
     ledger.append(ENTRY)
@@ -31,7 +29,7 @@ def test_the_last_entry_of_an_action_is_found_by_another_reader(tmp_path: Path) 
         assert reader.last("/other", "b") is None
 
 
-def test_a_torn_last_line_does_not_count_and_does_not_swallow_the_next(tmp_path: Path) -> None:
+def test_a_torn_last_line_does_not_count_and_does_not_swallow_the_next(tmp_path):
     ledger = Ledger(tmp_path / "ledger.jsonl")
     ledger.append(ENTRY)
     whole = ledger.path.read_bytes()
@@ -45,7 +43,7 @@ def test_a_torn_last_line_does_not_count_and_does_not_swallow_the_next(tmp_path:
 
 
 @pytest.mark.thorough
-def test_no_change_of_a_byte_ends_in_anything_but_an_entry_or_none(tmp_path: Path) -> None:
+def test_no_change_of_a_byte_ends_in_anything_but_an_entry_or_none(tmp_path):
     path = tmp_path / "ledger.jsonl"
     Ledger(path).append(ENTRY)
     whole = path.read_bytes()
@@ -61,7 +59,7 @@ def test_no_change_of_a_byte_ends_in_anything_but_an_entry_or_none(tmp_path: Pat
 
 
 @pytest.mark.parametrize("line", [b"\xff\xfe", b"[]", b"null", b'{"time":1}', b"{}", b""])
-def test_lines_that_are_no_entries_are_passed_over(tmp_path: Path, line: bytes) -> None:
+def test_lines_that_are_no_entries_are_passed_over(tmp_path, line):
     ledger = Ledger(tmp_path / "ledger.jsonl")
     ledger.path.write_bytes(line + b"\n")
     ledger.append(ENTRY)
@@ -75,7 +73,7 @@ def write_many(path: Path, who: str) -> None:
 
 
 @pytest.mark.thorough
-def test_writers_in_several_processes_do_not_mix_their_lines(tmp_path: Path) -> None:
+def test_writers_in_several_processes_do_not_mix_their_lines(tmp_path):
     path = tmp_path / "ledger.jsonl"
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=write_many, args=(path, who)) for who in "ab"]
@@ -88,9 +86,7 @@ def test_writers_in_several_processes_do_not_mix_their_lines(tmp_path: Path) -> 
     assert [entry.key for who in "ab" if (entry := ledger.last(ENTRY.project, who))] == ["49", "49"]
 
 
-def test_a_line_that_does_not_fit_on_the_disk_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_does_not_fit_on_the_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "ledger.jsonl")
     ledger.append(ENTRY)
     before = ledger.path.read_bytes()

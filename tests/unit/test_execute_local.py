@@ -1,7 +1,5 @@
 """The local runner with real processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -14,7 +12,7 @@ import pytest
 from local_samples import STUBBORN, gone, pids, task
 
 from gpuforge import private_mounts
-from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.local import local_runner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
@@ -30,9 +28,7 @@ def runner(tmp_path: Path) -> LocalRunner:
     )
 
 
-def test_the_environment_is_exactly_the_actions_and_the_log_shows_how_to_repeat_it(
-    tmp_path: Path, runner: LocalRunner
-) -> None:
+def test_the_environment_is_exactly_the_actions_and_the_log_shows_how_to_repeat_it(tmp_path, runner):
     code = "import os; print(sorted(os.environ.items())); print(os.getcwd()); print(input())"
     env = {"A": "${work}/a b", "LC_ALL": "C.UTF-8", "KEEP": "${HOME} $x ${other:y}"}
     asked = task(tmp_path, code, env=env, passes=("HTTPS_PROXY", "NO_PROXY"))
@@ -57,7 +53,7 @@ def test_the_environment_is_exactly_the_actions_and_the_log_shows_how_to_repeat_
     assert not work.exists()
 
 
-def test_outputs_inputs_and_staged_copies(tmp_path: Path, runner: LocalRunner) -> None:
+def test_outputs_inputs_and_staged_copies(tmp_path, runner):
     tree = tmp_path / "tree"
     (tree / "bin").mkdir(parents=True)
     (tree / "bin/tool").write_text("tool")
@@ -101,9 +97,7 @@ out.mkdir(); (out / "made").write_text("made"); print(oct((out / "made").stat().
 
 
 @pytest.mark.parametrize("allowed", [True, False], ids=["overlay", "copy"])
-def test_laid_inputs_can_be_changed_for_this_run_alone(
-    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch, *, allowed: bool
-) -> None:
+def test_laid_inputs_can_be_changed_for_this_run_alone(tmp_path, runner, monkeypatch, *, allowed):
     env = tmp_path / "env"
     (env / "lib").mkdir(parents=True)
     for name in ("patched", "kept", "removed"):
@@ -131,9 +125,7 @@ print(os.path.ismount(env))
     assert [each.name for each in (tmp_path / "work root").iterdir()] == ["cell-act.lock"]
 
 
-def test_what_an_earlier_run_left_in_the_working_directory_is_gone(
-    tmp_path: Path, runner: LocalRunner
-) -> None:
+def test_what_an_earlier_run_left_in_the_working_directory_is_gone(tmp_path, runner):
     work = tmp_path / "work root/cell-act"
     work.mkdir()
     (work / "left").write_text("x")
@@ -189,16 +181,14 @@ def test_what_an_earlier_run_left_in_the_working_directory_is_gone(
         ),
     ],
 )
-def test_the_error_of_what_cannot_be_started_has_the_cause(
-    tmp_path: Path, runner: LocalRunner, argv: tuple[str, ...], kind: type[GpuforgeError], message: str
-) -> None:
+def test_the_error_of_what_cannot_be_started_has_the_cause(tmp_path, runner, argv, kind, message):
     with pytest.raises(kind) as caught:
         runner.run(task(tmp_path, argv=argv, env={"PATH": "/bin:/usr/bin"}))
     assert str(caught.value) == message
     assert not (tmp_path / "work root/cell-act").exists()
 
 
-def test_a_missing_interpreter_is_named_as_such(tmp_path: Path, runner: LocalRunner) -> None:
+def test_a_missing_interpreter_is_named_as_such(tmp_path, runner):
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -210,7 +200,7 @@ def test_a_missing_interpreter_is_named_as_such(tmp_path: Path, runner: LocalRun
     )
 
 
-def test_children_left_behind_by_a_finished_command_are_stopped(tmp_path: Path, runner: LocalRunner) -> None:
+def test_children_left_behind_by_a_finished_command_are_stopped(tmp_path, runner):
     code = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid)"
     asked = task(tmp_path, code, env={"PATH": os.defpath})
     assert runner.run(asked).status == 0
@@ -218,9 +208,7 @@ def test_children_left_behind_by_a_finished_command_are_stopped(tmp_path: Path, 
 
 
 @pytest.mark.thorough
-def test_one_action_is_stopped_with_its_children_and_others_go_on(
-    tmp_path: Path, runner: LocalRunner
-) -> None:
+def test_one_action_is_stopped_with_its_children_and_others_go_on(tmp_path, runner):
     asked, other = (
         task(tmp_path, STUBBORN, name="one"),
         task(tmp_path, "import time; time.sleep(1)", name="two"),
@@ -245,9 +233,7 @@ def test_one_action_is_stopped_with_its_children_and_others_go_on(
 
 
 @pytest.mark.thorough
-def test_cancel_stops_a_process_that_ignores_the_request_and_its_child(
-    tmp_path: Path, runner: LocalRunner
-) -> None:
+def test_cancel_stops_a_process_that_ignores_the_request_and_its_child(tmp_path, runner):
     asked, ends = task(tmp_path, STUBBORN), list[Exit]()
     thread = threading.Thread(target=lambda: ends.append(runner.run(asked)))
     thread.start()
@@ -263,7 +249,7 @@ def test_cancel_stops_a_process_that_ignores_the_request_and_its_child(
     assert "never" not in (tmp_path / "later.log").read_text().split("\n\n", 1)[-1]
 
 
-def test_cancel_is_quick_with_processes_that_obey(tmp_path: Path) -> None:
+def test_cancel_is_quick_with_processes_that_obey(tmp_path):
     runner = LocalRunner(root=tmp_path, grace=600)
     asked = task(tmp_path, "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
     thread = threading.Thread(target=runner.run, args=(asked,))
@@ -275,9 +261,7 @@ def test_cancel_is_quick_with_processes_that_obey(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_actions_of_one_place_have_the_same_path_one_after_another(
-    tmp_path: Path, runner: LocalRunner
-) -> None:
+def test_actions_of_one_place_have_the_same_path_one_after_another(tmp_path, runner):
     code = "import os, time; print(os.getcwd(), os.listdir()); open('mine', 'w'); time.sleep(0.2)"
     asked = [replace(each, action=replace(each.action, place="shared"))
              for each in (task(tmp_path, code, name=f"cell{n}/act") for n in range(3))]  # fmt: skip
@@ -290,7 +274,7 @@ def test_actions_of_one_place_have_the_same_path_one_after_another(
     assert said == {f"{tmp_path / 'work root' / 'shared'} []"}
 
 
-def test_a_command_that_ends_its_keeper_has_failed(tmp_path: Path, runner: LocalRunner) -> None:
+def test_a_command_that_ends_its_keeper_has_failed(tmp_path, runner):
     with pytest.raises(ActionError) as caught:
         runner.run(task(tmp_path, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"))
     assert str(caught.value) == (

@@ -1,13 +1,10 @@
 """Processes that leave their session, beget others or outlive gpuforge: none runs on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from local_samples import STUBBORN, gone, pids, task
@@ -29,7 +26,7 @@ LocalRunner(root=top).run(Task(action, {}, top, top / "log"))
 
 
 @pytest.mark.thorough
-def test_children_end_when_gpuforge_is_killed(tmp_path: Path) -> None:
+def test_children_end_when_gpuforge_is_killed(tmp_path):
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), STUBBORN])
     running = pids(tmp_path / "log")
     parent.kill()
@@ -55,9 +52,7 @@ time.sleep(float(sys.argv[3]))
 @pytest.mark.parametrize(
     ("seconds", "wait"), [(600.0, "0"), pytest.param(5.0, "3600", marks=pytest.mark.thorough)]
 )
-def test_what_has_left_its_session_ends_with_the_command_and_with_its_time(
-    tmp_path: Path, seconds: float, wait: str
-) -> None:
+def test_what_has_left_its_session_ends_with_the_command_and_with_its_time(tmp_path, seconds, wait):
     """It would write into outputs after they were hashed."""
     runner = LocalRunner(environ={}, root=tmp_path, limits=Limits(seconds=seconds))
     asked = task(tmp_path, ESCAPED, str(tmp_path / "pid"), "${out:x}", wait, outputs=("x",))
@@ -86,7 +81,7 @@ while time.time() < end:  # each lives for a moment, and its child goes on
 
 
 @pytest.mark.thorough
-def test_processes_that_beget_each_other_without_end_are_stopped(tmp_path: Path) -> None:
+def test_processes_that_beget_each_other_without_end_are_stopped(tmp_path):
     runner = LocalRunner(environ={}, root=tmp_path)
     runner.run(task(tmp_path, COMET, str(tmp_path / "marks")))
     before = (tmp_path / "marks").stat().st_size if (tmp_path / "marks").exists() else 0
@@ -94,9 +89,7 @@ def test_processes_that_beget_each_other_without_end_are_stopped(tmp_path: Path)
     assert before == ((tmp_path / "marks").stat().st_size if (tmp_path / "marks").exists() else 0)
 
 
-def test_all_runs_of_a_process_have_one_program_for_keepers_and_get_another_if_it_was_ended(
-    tmp_path: Path,
-) -> None:
+def test_all_runs_of_a_process_have_one_program_for_keepers_and_get_another_if_it_was_ended(tmp_path):
     """A worker of a cluster has a run for each action, and starting Python for each takes 40 ms."""
 
     def maker() -> int:

@@ -1,12 +1,9 @@
 """Working directories: their root is private, and one directory is for one action at a time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from local_samples import pids, task
@@ -18,7 +15,7 @@ from gpuforge.execute.runners.runner import Exit
 
 
 @pytest.mark.thorough
-def test_two_runners_share_a_working_directory_one_after_the_other(tmp_path: Path) -> None:
+def test_two_runners_share_a_working_directory_one_after_the_other(tmp_path):
     code = "import os, time; open('mine', 'x'); t = time.monotonic(); time.sleep(0.3); print(t, time.monotonic())"
     spans = []
     threads = []
@@ -37,7 +34,7 @@ def test_two_runners_share_a_working_directory_one_after_the_other(tmp_path: Pat
 
 
 @pytest.mark.thorough
-def test_waiting_for_a_working_directory_ends_with_cancel(tmp_path: Path) -> None:
+def test_waiting_for_a_working_directory_ends_with_cancel(tmp_path):
     first, second = LocalRunner(root=tmp_path), LocalRunner(root=tmp_path)
     (tmp_path / "b").mkdir()
     asked = task(tmp_path, "import os, time; print(os.getpid(), flush=True); time.sleep(60)")
@@ -55,7 +52,7 @@ def test_waiting_for_a_working_directory_ends_with_cancel(tmp_path: Path) -> Non
     holder.join()
 
 
-def test_the_working_root_is_private_or_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_working_root_is_private_or_another_one(tmp_path, monkeypatch):
     monkeypatch.setattr(workdir, "DEFAULT", tmp_path / "gpuforge")
     own = tmp_path / f"gpuforge-{os.geteuid()}"
     assert workdir.root({}) == tmp_path / "gpuforge"
@@ -109,8 +106,8 @@ ODD = "which breaks many builds\n  hint: set GPUFORGE_WORK to a folder of plain 
     ],
 )
 def test_a_named_working_root_that_others_could_change_or_builds_cannot_use_is_refused(
-    tmp_path: Path, make: str, name: str, message: str
-) -> None:
+    tmp_path, make, name, message
+):
     subprocess.run(["sh", "-c", make.format(tmp_path)], check=True)
     with pytest.raises(MissingError) as caught:
         workdir.root({"GPUFORGE_WORK": str(tmp_path / name)})
@@ -120,9 +117,7 @@ def test_a_named_working_root_that_others_could_change_or_builds_cannot_use_is_r
 
 
 @pytest.mark.parametrize(("mode", "is_refused"), [(0o777, True), (0o1777, False), (0o755, False)])
-def test_a_work_folder_below_one_that_everybody_can_change_is_refused(
-    tmp_path: Path, mode: int, *, is_refused: bool
-) -> None:
+def test_a_work_folder_below_one_that_everybody_can_change_is_refused(tmp_path, mode, *, is_refused):
     """They could rename it, and put their own in its place."""
     above = tmp_path / "above"
     above.mkdir()
@@ -139,7 +134,7 @@ def test_a_work_folder_below_one_that_everybody_can_change_is_refused(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
-def test_a_work_folder_below_another_users_is_refused(tmp_path: Path) -> None:
+def test_a_work_folder_below_another_users_is_refused(tmp_path):
     (tmp_path / "theirs/w").mkdir(parents=True)
     os.chown(tmp_path / "theirs", 4711, -1)
     with pytest.raises(MissingError, match=r"theirs, above it, belongs to another user \(uid 4711\)"):

@@ -1,7 +1,5 @@
 """The engine with real processes and a real store: interruptions, full disks, two engines at once."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import os
@@ -43,7 +41,7 @@ def counted(top: Path) -> list[Step]:
 
 
 @pytest.mark.thorough
-def test_real_commands_feed_each_other_and_a_second_run_is_instant(tmp_path: Path) -> None:
+def test_real_commands_feed_each_other_and_a_second_run_is_instant(tmp_path):
     steps = counted(tmp_path)
     outcome = real(tmp_path, steps)
     assert outcome.ok
@@ -55,7 +53,7 @@ def test_real_commands_feed_each_other_and_a_second_run_is_instant(tmp_path: Pat
     assert list((tmp_path / "work").glob("*/")) == []
 
 
-def test_of_an_up_to_date_plan_only_the_last_actions_are_looked_up(tmp_path: Path) -> None:
+def test_of_an_up_to_date_plan_only_the_last_actions_are_looked_up(tmp_path):
     class Counted(FolderStore):
         looked_up = 0
 
@@ -89,7 +87,7 @@ def build(top: Path, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_two_engines_on_one_store_share_the_work(tmp_path: Path) -> None:
+def test_two_engines_on_one_store_share_the_work(tmp_path):
     context = multiprocessing.get_context("spawn")
     builders = [context.Process(target=build, args=(tmp_path, name)) for name in ("one", "two")]
     for builder in builders:
@@ -121,7 +119,7 @@ print(outcome.interrupted, states(outcome))
 
 
 @pytest.mark.thorough
-def test_ctrl_c_stops_children_that_ignore_it_and_keeps_what_is_finished(tmp_path: Path) -> None:
+def test_ctrl_c_stops_children_that_ignore_it_and_keeps_what_is_finished(tmp_path):
     command = [sys.executable, "-c", CLI, str(Path(__file__).parent), str(tmp_path)]
     # a shell lets commands in the background, such as a CI's, ignore SIGINT: undo that
     hear = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -151,7 +149,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(disk)], check=True)  # processes that end may still use it
 
 
-def test_a_full_disk_fails_what_does_not_fit_and_leaves_nothing_half_written(small_disk: Path) -> None:
+def test_a_full_disk_fails_what_does_not_fit_and_leaves_nothing_half_written(small_disk):
     write = "import sys; open(sys.argv[1], 'wb').write(bytes({}))"
     steps = [step("big", code=write.format(3_000_000)), step("small", code=write.format(1000))]
     outcome = real(small_disk, steps, jobs=1)
@@ -162,7 +160,7 @@ def test_a_full_disk_fails_what_does_not_fit_and_leaves_nothing_half_written(sma
     assert files == {".lock", "out", "record.json", *(each.key for each in steps)}
 
 
-def test_a_disk_that_is_full_before_anything_starts_is_one_clear_message(small_disk: Path) -> None:
+def test_a_disk_that_is_full_before_anything_starts_is_one_clear_message(small_disk):
     (small_disk / "logs").mkdir()
     with pytest.raises(OSError, match="No space left"):
         (small_disk / "ballast").write_bytes(bytes(5_000_000))
@@ -171,7 +169,7 @@ def test_a_disk_that_is_full_before_anything_starts_is_one_clear_message(small_d
     assert outcome.results["a"].error.message.startswith("a failed: the disk is full")
 
 
-def test_what_was_edited_while_it_was_built_is_not_stored(tmp_path: Path) -> None:
+def test_what_was_edited_while_it_was_built_is_not_stored(tmp_path):
     """Its key was made of the old content: storing it would give the new output for the old source for ever."""
     source = tmp_path / "source"
     source.mkdir()

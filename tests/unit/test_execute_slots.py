@@ -1,7 +1,5 @@
 """What runs at once: job slots, priorities, places that are for one action at a time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass, field, replace
@@ -19,12 +17,12 @@ from gpuforge.plan.action import Action
 
 
 @pytest.mark.thorough
-def test_no_more_run_at_once_than_there_are_slots(tmp_path: Path) -> None:
+def test_no_more_run_at_once_than_there_are_slots(tmp_path):
     assert watched(tmp_path, *(step(name) for name in "abcde"), jobs=3, at_once=3).most == 3
 
 
 @pytest.mark.thorough
-def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
+def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path):
     alone = watched(tmp_path / "1", step("a", kind="build"), jobs=8)
     assert alone.jobs == {"a": 8}
     both = watched(tmp_path / "2", *(step(name, kind="build", image="i") for name in "ab"), jobs=8, at_once=2)
@@ -37,7 +35,7 @@ def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path: Path) -> None:
+def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path):
     steps = (
         step("compile"),
         step("for tests", kind="fetch"),
@@ -51,7 +49,7 @@ def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_
 
 
 @pytest.mark.thorough
-def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) -> None:
+def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path):
     def cell(name: str) -> tuple[Step, Step, Step]:
         build = step(f"{name} build")
         wheel = step(f"{name} wheel", build.action.id, kind="package")
@@ -66,7 +64,7 @@ def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
+def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path):
     seen = watched(tmp_path, step("small"), step("build", kind="build"), step("later"), jobs=2, at_once=2)
     assert seen.jobs["build"] == 2
     assert seen.events[1:3] == ["start small", "start build"]
@@ -74,14 +72,14 @@ def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path
 
 
 @pytest.mark.thorough
-def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
+def test_one_working_directory_is_for_one_action_at_a_time(tmp_path):
     steps = [step(name, kind="build", place="build") for name in "ab"]
     here = watched(tmp_path / "1", *steps, jobs=2)
     assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
 
 
 @pytest.mark.thorough
-def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cache(tmp_path: Path) -> None:
+def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cache(tmp_path):
     steps = [step(name, kind="build", place="build", image="i") for name in "abc"]
     first = watched(tmp_path / "1", *steps, jobs=8)
     assert first.jobs == {"a": 8, "b": 4, "c": 4}
@@ -95,7 +93,7 @@ def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cach
     assert rig.listener.events[1:4] == ["start a", "start b", "start c"]
 
 
-def test_no_more_jobs_run_than_memory_allows_by_the_last_run(tmp_path: Path) -> None:
+def test_no_more_jobs_run_than_memory_allows_by_the_last_run(tmp_path):
     jobs: list[int] = []
     rig = Rig(tmp_path, lambda task: jobs.append(task.jobs) or 0)
     rig.runner.memory = 3 << 30
@@ -107,11 +105,11 @@ def test_no_more_jobs_run_than_memory_allows_by_the_last_run(tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_an_action_waits_until_there_is_memory_for_it(tmp_path: Path) -> None:
+def test_an_action_waits_until_there_is_memory_for_it(tmp_path):
     assert watched(tmp_path, *(step(name) for name in "abc"), jobs=3, at_once=2, memory=2 << 30).most == 2
 
 
-def test_the_memory_of_a_machine_is_less_in_a_container(tmp_path: Path) -> None:
+def test_the_memory_of_a_machine_is_less_in_a_container(tmp_path):
     (tmp_path / "memory.max").write_text("max\n")
     whole = slots.machine_memory(tmp_path)
     (tmp_path / "memory.max").write_text("1000\n")
@@ -153,7 +151,7 @@ def watched(top: Path, *steps: Step, jobs: int, at_once: int = 1, memory: int = 
     return seen
 
 
-def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_are_apart_keep_room_themselves(tmp_path, monkeypatch):
     """Job slots and shared working directories are of one machine; a worker that joins late is noticed."""
     monkeypatch.setattr(slots, "_LOOK", 0.02)
     together = threading.Barrier(3, timeout=30)

@@ -1,7 +1,5 @@
 """Steps that are forked from one program: each is as if Python had been started for it, and ends with its command."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -83,9 +81,7 @@ print(json.dumps({
 """
 
 
-def test_a_step_sees_what_a_new_python_sees(
-    tmp_path: Path, step: Callable[..., Task], runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_sees_what_a_new_python_sees(tmp_path, step, runner, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_CALLER", "x")
     env = {"A": "b", "LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "TMPDIR": "${work}", "HOME": "/h"}
     forked = step(STATE, "a b", "", env=env)
@@ -109,20 +105,18 @@ def test_a_step_sees_what_a_new_python_sees(
         ("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf')", 0, "deaf\n"),
     ],
 )
-def test_a_step_ends_as_a_program_does(
-    step: Callable[..., Task], runner: LocalRunner, code: str, status: int, text: str
-) -> None:
+def test_a_step_ends_as_a_program_does(step, runner, code, status, text):
     for _ in range(2):  # nothing that one does reaches the next
         asked = step(code)
         assert (runner.run(asked).status, output(asked)) == (status, text)
 
 
-def test_the_memory_of_the_largest_process_is_measured(tmp_path: Path, runner: LocalRunner) -> None:
+def test_the_memory_of_the_largest_process_is_measured(tmp_path, runner):
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'len(bytearray(200_000_000))'])"
     assert runner.run(task(tmp_path, code)).memory > 200_000_000 > runner.run(task(tmp_path, "pass")).memory
 
 
-def test_the_error_of_a_step_is_in_its_log(step: Callable[..., Task], runner: LocalRunner) -> None:
+def test_the_error_of_a_step_is_in_its_log(step, runner):
     asked = step("1 / 0")
     assert runner.run(asked).status == 1
     assert output(asked).endswith("ZeroDivisionError: division by zero\n")
@@ -140,16 +134,14 @@ time.sleep(float(sys.argv[1]))
 """
 
 
-def test_processes_that_a_step_leaves_end_with_it(step: Callable[..., Task], runner: LocalRunner) -> None:
+def test_processes_that_a_step_leaves_end_with_it(step, runner):
     asked = step(LEAVING, "0.3")
     assert runner.run(asked).status == 0
     assert gone(int(output(asked)))
 
 
 @pytest.mark.thorough
-def test_a_step_ends_with_its_time_and_when_it_is_cancelled(
-    tmp_path: Path, step: Callable[..., Task], runner: LocalRunner
-) -> None:
+def test_a_step_ends_with_its_time_and_when_it_is_cancelled(tmp_path, step, runner):
     with pytest.raises(ActionError, match="ran longer than"):
         LocalRunner(environ={}, root=tmp_path, limits=Limits(seconds=1)).run(step(LEAVING, "3600"))
     deaf = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(99)"
@@ -163,9 +155,7 @@ def test_a_step_ends_with_its_time_and_when_it_is_cancelled(
 
 
 @pytest.mark.thorough
-def test_a_step_goes_on_when_the_program_is_killed_and_the_next_gets_another(
-    step: Callable[..., Task], runner: LocalRunner
-) -> None:
+def test_a_step_goes_on_when_the_program_is_killed_and_the_next_gets_another(step, runner):
     asked = step("import os, time; print(os.getpid(), flush=True); time.sleep(0.5)")
     ends = []
     thread = threading.Thread(target=lambda: ends.append(runner.run(asked)))
@@ -182,9 +172,7 @@ def test_a_step_goes_on_when_the_program_is_killed_and_the_next_gets_another(
 
 
 @pytest.mark.thorough
-def test_a_step_that_ends_its_keeper_or_stops_the_program_fails_alone(
-    step: Callable[..., Task], runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_that_ends_its_keeper_or_stops_the_program_fails_alone(step, runner, monkeypatch):
     with pytest.raises(ActionError, match="was ended by something else than gpuforge"):
         runner.run(step("import os; os.kill(os.getppid(), 9)"))
     stop = "os.kill(int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1]), 19)"
@@ -209,9 +197,7 @@ os.fork = limited
 
 
 @pytest.mark.parametrize("good", [0, 1], ids=["keeper", "step"])
-def test_a_system_without_room_for_a_process_is_reported(
-    good: int, tmp_path: Path, step: Callable[..., Task], runner: LocalRunner
-) -> None:
+def test_a_system_without_room_for_a_process_is_reported(good, tmp_path, step, runner):
     server = tmp_path / "server.py"
     server.write_text(FULL.format(good=good) + server.read_text())
     asked = step("print('on')")
@@ -220,9 +206,7 @@ def test_a_system_without_room_for_a_process_is_reported(
     assert Keepers.of_this_process()._process.poll() is None
 
 
-def test_a_prepared_step_is_imported_once_in_a_process_that_runs_none_of_it(
-    tmp_path: Path, step: Callable[..., Task], runner: LocalRunner
-) -> None:
+def test_a_prepared_step_is_imported_once_in_a_process_that_runs_none_of_it(tmp_path, step, runner):
     """Its main part runs in its own process only."""
     marks = tmp_path / "marks"
     (tmp_path / "heavy.py").write_text(f"import os; open({str(marks)!r}, 'a').write(f'{{os.getpid()}} ')")
@@ -258,7 +242,7 @@ print(sorted(reads), len(os.listdir("/proc/self/task")), tempfile.tempdir, len(o
 
 
 @pytest.mark.thorough
-def test_the_modules_of_steps_can_be_imported_before_a_fork() -> None:
+def test_the_modules_of_steps_can_be_imported_before_a_fork():
     """They start no thread, leave no file open and read no variable: these are the action's only later."""
     folder = Path(gpuforge.__file__).parent / "actions"
     modules = [f"gpuforge.actions.{each.stem}" for each in folder.glob("[a-z]*.py")]
@@ -269,7 +253,7 @@ def test_the_modules_of_steps_can_be_imported_before_a_fork() -> None:
 
 
 @pytest.mark.thorough
-def test_the_command_of_a_manifest_is_started_as_a_program(tmp_path: Path, runner: LocalRunner) -> None:
+def test_the_command_of_a_manifest_is_started_as_a_program(tmp_path, runner):
     """Only gpuforge's own code runs in a fork; a module of the same name elsewhere is not imported."""
     asked = task(
         tmp_path,

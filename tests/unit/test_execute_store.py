@@ -1,7 +1,5 @@
 """The store on a real folder: whole entries or none, whatever happens."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil
@@ -32,7 +30,7 @@ def put(store: FolderStore, text: str = "kernel", key: str = KEY) -> Stored:
         return store.commit(key, out, record)
 
 
-def test_what_is_committed_is_found_again_read_only_and_executable(tmp_path: Path) -> None:
+def test_what_is_committed_is_found_again_read_only_and_executable(tmp_path):
     put(FolderStore(tmp_path / "store"))
     stored = FolderStore(tmp_path / "store").get(KEY)
     assert stored is not None
@@ -51,7 +49,7 @@ def test_what_is_committed_is_found_again_read_only_and_executable(tmp_path: Pat
     shutil.rmtree(tmp_path / "store")
 
 
-def test_a_larger_file_is_there_once_and_a_damaged_one_is_not_passed_on(tmp_path: Path) -> None:
+def test_a_larger_file_is_there_once_and_a_damaged_one_is_not_passed_on(tmp_path):
     store = FolderStore(tmp_path / "store")
     text, third = "k" * store_module._SHARED, "ef" + "0" * 62
     one, two = put(store, text), put(store, text, OTHER)
@@ -77,7 +75,7 @@ def test_a_larger_file_is_there_once_and_a_damaged_one_is_not_passed_on(tmp_path
     assert [*store.root.glob("files/*/*")] == []
 
 
-def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_path: Path) -> None:
+def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_path):
     store = FolderStore(tmp_path / "store")
     assert store.get(KEY) is None
     assert store.damage(KEY) == ""
@@ -108,9 +106,7 @@ def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_
         ),
     ],
 )
-def test_a_damaged_entry_is_absent_with_a_reason_and_is_replaced(
-    tmp_path: Path, harm: str, reason: str
-) -> None:
+def test_a_damaged_entry_is_absent_with_a_reason_and_is_replaced(tmp_path, harm, reason):
     store = FolderStore(tmp_path)
     entry = put(store).folder.parent
     store = FolderStore(tmp_path)  # another process
@@ -129,16 +125,14 @@ def test_a_damaged_entry_is_absent_with_a_reason_and_is_replaced(
         ('{"format": 9}', "its record cannot be read: format 9 instead of 1"),
     ],
 )
-def test_a_record_that_is_not_as_gpuforge_writes_it_is_damage(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_record_that_is_not_as_gpuforge_writes_it_is_damage(tmp_path, text, reason):
     entry = put(FolderStore(tmp_path)).folder.parent
     (entry / "record.json").write_bytes(sealed(KEY, text.encode()))
     assert FolderStore(tmp_path).damage(KEY) == reason
 
 
 @pytest.mark.parametrize("swap", ["", "record.json", "out", "out stamp"])
-def test_entries_that_took_each_others_place_are_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: str
-) -> None:
+def test_entries_that_took_each_others_place_are_damaged(tmp_path, monkeypatch, swap):
     """Two fatbins of the same size: the kernel of one project came into the other one's wheel."""
     monkeypatch.setattr(store_module, "_LARGE", 1)  # with stamps
     one = put(FolderStore(tmp_path), "kernel").folder.parent
@@ -154,7 +148,7 @@ def test_entries_that_took_each_others_place_are_damaged(
     assert put(store, "again").path("kernel.fatbin").read_text() == "again"
 
 
-def test_an_alias_in_the_place_of_another_is_damaged(tmp_path: Path) -> None:
+def test_an_alias_in_the_place_of_another_is_damaged(tmp_path):
     store, names = FolderStore(tmp_path), ["ef" + "0" * 62, "12" + "0" * 62]
     put(store)
     put(store, "other", OTHER)
@@ -173,9 +167,7 @@ def test_an_alias_in_the_place_of_another_is_damaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["tree/bin/nvcc", "tree/more.h"])
-def test_a_large_entry_is_read_again_when_something_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
-) -> None:
+def test_a_large_entry_is_read_again_when_something_was_written(tmp_path, monkeypatch, harm):
     """Also when its size is the same and its modification time was put back."""
     monkeypatch.setattr(store_module, "_LARGE", 1)
     file = put(FolderStore(tmp_path)).folder / harm
@@ -198,9 +190,7 @@ def unexpected(*_: object) -> str:
     raise AssertionError
 
 
-def test_a_copy_of_a_store_is_read_once_and_then_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_a_store_is_read_once_and_then_known(tmp_path, monkeypatch):
     """As CI's caches bring it."""
     monkeypatch.setattr(store_module, "_LARGE", 1)
     put(FolderStore(tmp_path / "one"))
@@ -210,7 +200,7 @@ def test_a_copy_of_a_store_is_read_once_and_then_known(
     assert FolderStore(tmp_path / "two").get(KEY) is not None
 
 
-def test_a_file_with_another_name_outside_is_copied(tmp_path: Path) -> None:
+def test_a_file_with_another_name_outside_is_copied(tmp_path):
     """As uv and CMake make them: a change there would be one of the store, and `chmod` one of the user's file."""
     (tmp_path / "users").write_text("kernel")
     store = FolderStore(tmp_path / "store")
@@ -228,7 +218,7 @@ def test_a_file_with_another_name_outside_is_copied(tmp_path: Path) -> None:
     assert [found.path(name).read_text() for name in outputs] == ["kernel"] * 2
 
 
-def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path: Path) -> None:
+def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path):
     first, second = FolderStore(tmp_path), FolderStore(tmp_path)
     put(first, "first")
     assert put(second, "second").path("kernel.fatbin").read_text() == "first"
@@ -239,7 +229,7 @@ def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path: Path) -> No
     assert {each.name for each in (tmp_path / "tmp").iterdir()} == {".lock"}
 
 
-def test_scratch_without_commit_vanishes_even_with_folders_that_cannot_be_written(tmp_path: Path) -> None:
+def test_scratch_without_commit_vanishes_even_with_folders_that_cannot_be_written(tmp_path):
     store = FolderStore(tmp_path)
     with store.scratch() as out:
         (out / "a/b").mkdir(parents=True)
@@ -256,7 +246,7 @@ def die_in_scratch(root: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_dead_processes_left_is_swept_and_what_live_ones_use_is_not(tmp_path: Path) -> None:
+def test_what_dead_processes_left_is_swept_and_what_live_ones_use_is_not(tmp_path):
     alive = FolderStore(tmp_path)
     with alive.scratch() as out:
         process = multiprocessing.get_context("spawn").Process(target=die_in_scratch, args=(tmp_path,))
@@ -269,7 +259,7 @@ def test_what_dead_processes_left_is_swept_and_what_live_ones_use_is_not(tmp_pat
             assert out.is_dir()
 
 
-def test_an_entry_has_more_than_one_name(tmp_path: Path) -> None:
+def test_an_entry_has_more_than_one_name(tmp_path):
     store, other, third = FolderStore(tmp_path / "store"), "cd" + "0" * 62, "ef" + "0" * 62
     stored = put(store)
     store.alias(other, KEY)
@@ -291,13 +281,13 @@ def test_an_entry_has_more_than_one_name(tmp_path: Path) -> None:
     assert not any((tmp_path / "store/tmp").glob("*/[0-9a-f]*"))
 
 
-def test_content_is_what_files_hold_not_who_made_them(tmp_path: Path) -> None:
+def test_content_is_what_files_hold_not_who_made_them(tmp_path):
     store = FolderStore(tmp_path / "store")
     first, same, other = put(store), put(store, key="cd" + "0" * 62), put(store, "more", key="ef" + "0" * 62)
     assert first.content("kernel.fatbin") == same.content("kernel.fatbin") != other.content("kernel.fatbin")
 
 
-def test_whether_a_file_can_be_run_is_a_part_of_what_it_holds(tmp_path: Path) -> None:
+def test_whether_a_file_can_be_run_is_a_part_of_what_it_holds(tmp_path):
     store = FolderStore(tmp_path / "store")
     contents = set()
     for number, mode in enumerate((0o755, 0o700, 0o644)):
@@ -313,7 +303,7 @@ def test_whether_a_file_can_be_run_is_a_part_of_what_it_holds(tmp_path: Path) ->
     assert len(contents) == len({content for _, content in contents}) == 2
 
 
-def test_a_claim_is_for_one_at_a_time(tmp_path: Path) -> None:
+def test_a_claim_is_for_one_at_a_time(tmp_path):
     first, second = FolderStore(tmp_path), FolderStore(tmp_path)
     claim = first.claim(KEY)
     assert claim is not None
@@ -324,7 +314,7 @@ def test_a_claim_is_for_one_at_a_time(tmp_path: Path) -> None:
     assert second.claim(KEY) is not None
 
 
-def test_a_record_survives_json() -> None:
+def test_a_record_survives_json():
     files = (
         StoredFile("x/a", 3, "0" * 64),
         StoredFile("x/b", 3, "0" * 64, executable=True),
@@ -335,7 +325,7 @@ def test_a_record_survives_json() -> None:
 
 
 @pytest.mark.thorough
-def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage(tmp_path: Path) -> None:
+def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage(tmp_path):
     """A size of "1e999" and a name that no system takes ended builds with a traceback."""
     put(FolderStore(tmp_path))
     record = tmp_path / "ab" / KEY / "record.json"
@@ -354,7 +344,7 @@ def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage
         assert stored is None or stored.entry.files == entry.files
 
 
-def test_no_other_user_gets_to_what_a_build_writes(tmp_path: Path) -> None:
+def test_no_other_user_gets_to_what_a_build_writes(tmp_path):
     """A program with the setuid bit that a container left there would have run as the user of gpuforge."""
     with FolderStore(tmp_path).scratch() as out:
         program = out / "program"
@@ -367,7 +357,7 @@ def test_no_other_user_gets_to_what_a_build_writes(tmp_path: Path) -> None:
     assert stored.path("program").stat().st_mode & 0o7777 == 0o555
 
 
-def test_remove_accepts_what_is_not_there(tmp_path: Path) -> None:
+def test_remove_accepts_what_is_not_there(tmp_path):
     remove(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []
 
@@ -381,7 +371,7 @@ def test_remove_accepts_what_is_not_there(tmp_path: Path) -> None:
         ("x" * 120, "x" * 83 + "-2f4f1f8a3dff0ae4"),
     ],
 )
-def test_file_names_of_ids_are_safe(name: str, expected: str) -> None:
+def test_file_names_of_ids_are_safe(name, expected):
     made = locks.file_name(name)
     assert made[:84] == expected[:84]
     assert len(made) <= 100

@@ -1,7 +1,5 @@
 """Verdicts: every reason, word for word."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -66,12 +64,12 @@ def reasons(
     return {name: words(verdict.reason) for name, verdict in found.items()}
 
 
-def test_a_stored_step_is_reused(store: MemoryStore) -> None:
+def test_a_stored_step_is_reused(store):
     keep(store, step("a"))
     assert reasons([step("a")], store) == {"a": "reused: same inputs as on 2026-11-21 14:03 (12.3 s saved)"}
 
 
-def test_the_first_run_names_what_it_waits_for(store: MemoryStore) -> None:
+def test_the_first_run_names_what_it_waits_for(store):
     steps = [step("a"), step("b", "a"), step("c", "a", "b")]
     assert reasons(steps, store) == {
         "a": "runs: never ran before",
@@ -80,7 +78,7 @@ def test_the_first_run_names_what_it_waits_for(store: MemoryStore) -> None:
     }
 
 
-def test_only_what_is_needed_runs(store: MemoryStore) -> None:
+def test_only_what_is_needed_runs(store):
     steps = [step("fetch"), step("build", "fetch"), step("wheel", "build"), step("audit", "wheel")]
     keep(store, steps[-1])
     assert reasons(steps, store) == {
@@ -92,7 +90,7 @@ def test_only_what_is_needed_runs(store: MemoryStore) -> None:
     assert reasons(steps, store, targets=("wheel",))["fetch"] == "runs: never ran before"
 
 
-def test_a_stored_step_in_the_middle_stops_the_need(store: MemoryStore) -> None:
+def test_a_stored_step_in_the_middle_stops_the_need(store):
     steps = [step("fetch"), step("build", "fetch"), step("wheel", "build")]
     keep(store, steps[1])
     assert reasons(steps, store) == {
@@ -119,12 +117,12 @@ def test_a_stored_step_in_the_middle_stops_the_need(store: MemoryStore) -> None:
         ({"a": "1"}, {"a": "1"}, "its inputs, command or environment changed"),
     ],
 )
-def test_changes_are_named(store: MemoryStore, old: dict[str, str], new: dict[str, str], reason: str) -> None:
+def test_changes_are_named(store, old, new, reason):
     now = step("a", **new)
     assert reasons([now], store, entry(now, key="other", facts=old)) == {"a": f"runs: {reason}"}
 
 
-def test_a_change_further_up_is_reported_as_the_action_that_runs(store: MemoryStore) -> None:
+def test_a_change_further_up_is_reported_as_the_action_that_runs(store):
     fetch = step("fetch", key="new")
     build = step("build", "fetch", key="new2", **{"input fetch": f"{NEW}:out", "command": OLD})
     last = entry(build, key="old2", facts={"input fetch": f"{OLD}:out", "command": OLD})
@@ -132,7 +130,7 @@ def test_a_change_further_up_is_reported_as_the_action_that_runs(store: MemorySt
     assert found["build"] == "runs: needs fetch, which will run"
 
 
-def test_the_ledger_of_an_earlier_version_explains_a_change(store: MemoryStore, tmp_path: Path) -> None:
+def test_the_ledger_of_an_earlier_version_explains_a_change(store, tmp_path):
     ledger = tmp_path / "ledger.jsonl"
     ledger.write_text(
         '{"time":"2026-11-21T14:03:09+00:00","project":"p","id":"a","key":"old","facts":{"compiler":"g++ 12.2",'
@@ -151,7 +149,7 @@ def test_the_ledger_of_an_earlier_version_explains_a_change(store: MemoryStore, 
     assert words(verdict.reason) == "runs: kernels/saxpy.cu changed; tests changed; env CFLAGS -O2 → -O3"
 
 
-def test_the_same_key_without_output_has_its_own_reason(store: MemoryStore) -> None:
+def test_the_same_key_without_output_has_its_own_reason(store):
     now = step("a")
     assert reasons([now], store, entry(now)) == {
         "a": "runs: its output of 2026-11-21 14:03 is no longer stored"
@@ -168,9 +166,9 @@ def test_the_same_key_without_output_has_its_own_reason(store: MemoryStore) -> N
     ("seconds", "text"),
     [(0.04, "0.0 s"), (12.34, "12.3 s"), (99.9, "99.9 s"), (99.96, "1 min 40 s"), (3725, "1 h 02 min")],
 )
-def test_running_times_read_well(seconds: float, text: str) -> None:
+def test_running_times_read_well(seconds, text):
     assert short_seconds(seconds) == text
 
 
-def test_every_kind_of_reason_has_a_sentence() -> None:
+def test_every_kind_of_reason_has_a_sentence():
     assert _SENTENCES.keys() == {*get_args(Runs), *get_args(Rests)}

@@ -4,8 +4,6 @@ With a driver that stands in and, where there is a GPU, with the real one. `hali
 `GPUFORGE_HALIDE_PTX` names a folder with hundreds that `halide_many.py` had it write.
 """
 
-from __future__ import annotations
-
 import array
 import ctypes
 import json
@@ -139,7 +137,7 @@ def _contexts() -> tuple[int, int]:
     return made[0], made[1]
 
 
-def test_1_a_kernel_in_two_contexts_is_two_modules_and_compiled_once(driver: Driver) -> None:
+def test_1_a_kernel_in_two_contexts_is_two_modules_and_compiled_once(driver):
     first, second = (driver.load(1, context) for context in driver.contexts)
     assert first is not second
     assert driver.works(1, first)
@@ -148,7 +146,7 @@ def test_1_a_kernel_in_two_contexts_is_two_modules_and_compiled_once(driver: Dri
     assert driver.counts("stub_loads") in {2, None}
 
 
-def test_2_threads_and_contexts_do_not_cross(driver: Driver) -> None:
+def test_2_threads_and_contexts_do_not_cross(driver):
     def work(seed: int) -> bool:
         numbers = [(seed * 7 + n) % 40 for n in range(40)]
         return all(driver.works(n, driver.load(n, driver.contexts[(seed + n) % 2])) for n in numbers)
@@ -159,7 +157,7 @@ def test_2_threads_and_contexts_do_not_cross(driver: Driver) -> None:
     assert driver.counts("stub_loads") in {80, None}
 
 
-def test_3_hundreds_of_kernels(driver: Driver) -> None:
+def test_3_hundreds_of_kernels(driver):
     held = [driver.load(number) for number in range(COUNT)]
     assert all(driver.works(number, kernel) for number, kernel in enumerate(held))
     assert len(driver.compiled) == COUNT
@@ -168,7 +166,7 @@ def test_3_hundreds_of_kernels(driver: Driver) -> None:
     assert len(driver.compiled) == COUNT
 
 
-def test_4_what_is_held_survives_a_release(driver: Driver) -> None:
+def test_4_what_is_held_survives_a_release(driver):
     kernel = driver.load(2, driver.contexts[0])
     driver.kernels.release(context=driver.contexts[0])
     assert driver.counts("stub_unloads") in {0, None}
@@ -177,7 +175,7 @@ def test_4_what_is_held_survives_a_release(driver: Driver) -> None:
     assert driver.counts("stub_unloads") in {1, None}
 
 
-def test_5_a_second_release_does_nothing(driver: Driver) -> None:
+def test_5_a_second_release_does_nothing(driver):
     driver.load(3)
     for _ in range(3):
         driver.kernels.release()
@@ -186,7 +184,7 @@ def test_5_a_second_release_does_nothing(driver: Driver) -> None:
     assert driver.works(3, driver.load(3))
 
 
-def test_6_the_end_of_one_context_leaves_the_others(driver: Driver) -> None:
+def test_6_the_end_of_one_context_leaves_the_others(driver):
     gone, kept = driver.contexts
     driver.load(4, gone)
     other = driver.load(4, kept)
@@ -210,12 +208,12 @@ print(json.dumps([line.split()[-1] for line in open("/proc/self/maps") if "libcu
 """
 
 
-def test_7_release_opens_no_driver(driver: Driver, kernels_folder: Path) -> None:
+def test_7_release_opens_no_driver(driver, kernels_folder):
     command = [sys.executable, "-c", RELEASE_ALONE, str(kernels_folder), driver.file]
     assert json.loads(subprocess.run(command, check=True, capture_output=True).stdout) == []
 
 
-def test_8_a_failure_is_not_remembered(driver: Driver, tmp_path: Path, kernels_folder: Path) -> None:
+def test_8_a_failure_is_not_remembered(driver, tmp_path, kernels_folder):
     damaged = shutil.copytree(kernels_folder, tmp_path / "damaged" / "ramps")
     whole = (damaged / "k005.fatbin").read_bytes()
     (damaged / "k005.fatbin").write_bytes(whole[:-40])
@@ -228,7 +226,7 @@ def test_8_a_failure_is_not_remembered(driver: Driver, tmp_path: Path, kernels_f
     assert driver.works(5, driver.load(5))
 
 
-def test_9_the_cache_has_a_limit_and_entries_that_can_be_removed(driver: Driver) -> None:
+def test_9_the_cache_has_a_limit_and_entries_that_can_be_removed(driver):
     """The compile step that can be replaced is what counts here: `KernelCache.hook`."""
     for number in range(20):
         driver.load(number)

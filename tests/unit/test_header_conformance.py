@@ -1,7 +1,5 @@
 """gpuforge_kernels.h, held to the same cases as the Python runtime, byte for byte, under the sanitizers."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from collections.abc import Callable, Sequence
@@ -34,7 +32,7 @@ def explain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return run
 
 
-def test_the_header_explains_every_case_as_python_does(explain: Explain, tmp_path: Path) -> None:
+def test_the_header_explains_every_case_as_python_does(explain, tmp_path):
     cases = {}
     for name in NAMES:
         (tmp_path / name).mkdir()
@@ -44,7 +42,7 @@ def test_the_header_explains_every_case_as_python_does(explain: Explain, tmp_pat
         check(case, name, *printed)
 
 
-def test_a_cpu_that_nobody_told_of_is_looked_at_for_a_set_too(explain: Explain, tmp_path: Path) -> None:
+def test_a_cpu_that_nobody_told_of_is_looked_at_for_a_set_too(explain, tmp_path):
     """Its library for the CPU may be of a level; the lowest runs on every x86-64."""
     if platform.machine() != "x86_64":
         pytest.skip("the levels are those of x86-64")

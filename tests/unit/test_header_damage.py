@@ -1,7 +1,5 @@
 """Damaged kernel sets and libraries: no reader crashes, and both say the same of them."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 from pathlib import Path
@@ -47,7 +45,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_damage_is_read_without_a_fault(programs: dict[str, Path], name: str, tmp_path: Path) -> None:
+def test_damage_is_read_without_a_fault(programs, name, tmp_path):
     case = lay_out(name, tmp_path)
     command = [programs["damage"], "20261122", str(ROUNDS), facts_file(case, case.root / "facts")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -55,7 +53,7 @@ def test_damage_is_read_without_a_fault(programs: dict[str, Path], name: str, tm
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_both_readers_say_the_same_of_damage(programs: dict[str, Path], name: str, tmp_path: Path) -> None:
+def test_both_readers_say_the_same_of_damage(programs, name, tmp_path):
     draw = random.Random(f"20261122 {name}")  # noqa: S311  to be repeated, not to be secret
     cases = []
     for number in range(COMPARED):

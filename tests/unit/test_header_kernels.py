@@ -1,7 +1,5 @@
 """A host in C loads and launches kernels with gpuforge_kernels.h, through the driver that stands in for libcuda."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -46,7 +44,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_a_kernel_is_loaded_and_launched(program: Path, home: Path, stub: str) -> None:
+def test_a_kernel_is_loaded_and_launched(program, home, stub):
     assert host(program, home, stub) == (0, "device 0: right\n")
 
 
@@ -61,7 +59,7 @@ def listed(home: Path, *symbols: str) -> None:
     file.write_text(json.dumps(index))
 
 
-def test_a_kernel_with_cpps_linkage_is_found_by_its_name(program: Path, home: Path, stub: str) -> None:
+def test_a_kernel_with_cpps_linkage_is_found_by_its_name(program, home, stub):
     listed(home, "_Z5saxpymfPKfPf")
     assert host(program, home, stub) == (0, "device 0: right\n")
     file = home / "mine.cubin"
@@ -78,9 +76,7 @@ def test_a_kernel_with_cpps_linkage_is_found_by_its_name(program: Path, home: Pa
 
 
 @pytest.mark.parametrize("name", ["daxpy", "ns::saxpy"])
-def test_a_name_that_means_no_kernel_is_named_as_python_does(
-    program: Path, home: Path, stub: str, name: str
-) -> None:
+def test_a_name_that_means_no_kernel_is_named_as_python_does(program, home, stub, name):
     file = home / "kernels" / "default-kernels" / "index.json"
     listed(home, "_Z5daxpyPf", "_ZN2ns5saxpyEPf")
     file.write_text(
@@ -91,14 +87,14 @@ def test_a_name_that_means_no_kernel_is_named_as_python_does(
     assert host(program, home, stub) == (4, f"{error.value}\n")
 
 
-def test_a_driver_without_cudas_libraries_loads_a_module(program: Path, home: Path, old_stub: str) -> None:
+def test_a_driver_without_cudas_libraries_loads_a_module(program, home, old_stub):
     (home / "kernels" / "default-kernels" / "index.json").write_text(
         (home / "kernels" / "default-kernels" / "index.json").read_text().replace("13.0", "11.4")
     )
     assert host(program, home, old_stub, STUB_VERSION="11040") == (0, "device 0: right\n")
 
 
-def test_the_environment_names_what_the_driver_refuses(program: Path, home: Path, stub: str) -> None:
+def test_the_environment_names_what_the_driver_refuses(program, home, stub):
     file = home / "mine.cubin"
     file.write_text("nonsense")
     assert host(program, home, stub, GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS=str(file)) == (
@@ -119,14 +115,7 @@ def test_the_environment_names_what_the_driver_refuses(program: Path, home: Path
         ({"GPUFORGE_KERNEL_HOME": "", "XDG_CACHE_HOME": "x", "HOME": "h"}, ""),
     ],
 )
-def test_the_users_build_is_looked_for_where_python_does(
-    program: Path,
-    home: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    env: dict[str, str],
-    place: str,
-) -> None:
+def test_the_users_build_is_looked_for_where_python_does(program, home, tmp_path, monkeypatch, env, place):
     given = {name: value.format(root=tmp_path) for name, value in env.items()}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", given.get("HOME", "/nothing"))
@@ -175,9 +164,7 @@ def test_the_users_build_is_looked_for_where_python_does(
         ),
     ],
 )  # fmt: skip
-def test_a_kernel_that_cannot_be_had_is_reasons(
-    program: Path, home: Path, stub: str, env: dict[str, str], reasons: str
-) -> None:
+def test_a_kernel_that_cannot_be_had_is_reasons(program, home, stub, env, reasons):
     assert host(program, home, stub, **env) == (4, reasons.format(driver=stub))
 
 
@@ -188,26 +175,24 @@ def test_a_kernel_that_cannot_be_had_is_reasons(
         ("13000", "{} cannot be used as the NVIDIA driver: it lacks cuLaunchKernel\n"),
     ],
 )
-def test_the_version_is_compared_before_functions(
-    program: Path, home: Path, stub_without_launches: str, version: str, problem: str
-) -> None:
+def test_the_version_is_compared_before_functions(program, home, stub_without_launches, version, problem):
     found = host(program, home, stub_without_launches, STUB_VERSION=version)
     assert found == (4, problem.format(stub_without_launches))
 
 
-def test_a_machine_without_a_driver(program: Path, home: Path) -> None:
+def test_a_machine_without_a_driver(program, home):
     assert host(program, home, "libcuda-is-not-here.so.1") == (
         4,
         "no NVIDIA driver (libcuda-is-not-here.so.1: cannot open shared object file: No such file or directory)\n",
     )
 
 
-def test_a_library_that_is_no_driver(program: Path, home: Path) -> None:
+def test_a_library_that_is_no_driver(program, home):
     code, text = host(program, home, "libm.so.6")
     assert (code, text[:63]) == (4, "libm.so.6 cannot be used as the NVIDIA driver: it lacks cuInit,")
 
 
-def test_a_driver_that_hangs_is_waited_for_once(program: Path, home: Path, stub: str) -> None:
+def test_a_driver_that_hangs_is_waited_for_once(program, home, stub):
     code, text = host(  # for 60 seconds at most
         program, home, stub, STUB_HANG="600", GPUFORGE_DRIVER_TIMEOUT="0.2", ASAN_OPTIONS="detect_leaks=0"
     )
@@ -218,7 +203,7 @@ def test_a_driver_that_hangs_is_waited_for_once(program: Path, home: Path, stub:
     )
 
 
-def test_a_driver_that_never_opens_does_not_keep_a_program_from_its_end(program: Path, home: Path) -> None:
+def test_a_driver_that_never_opens_does_not_keep_a_program_from_its_end(program, home):
     os.mkfifo(home / "libcuda.so.1")
     driver, env = str(home / "libcuda.so.1"), {"GPUFORGE_DRIVER_TIMEOUT": "0.2"}
     status, printed = host(program, home, driver, ASAN_OPTIONS="detect_leaks=0", **env)
@@ -226,7 +211,7 @@ def test_a_driver_that_never_opens_does_not_keep_a_program_from_its_end(program:
     assert "the NVIDIA driver did not answer within 0.2 seconds" in printed
 
 
-def test_a_changed_file_is_not_given_to_the_driver(program: Path, home: Path, stub: str) -> None:
+def test_a_changed_file_is_not_given_to_the_driver(program, home, stub):
     (home / "kernels" / "default-kernels" / "saxpy.fatbin").write_bytes(b"a fatbin of others")
     code, text = host(program, home, stub)
     assert code == 4

@@ -1,7 +1,5 @@
 """Each attack of the package `hostile`, as a user would meet it: bounded, one clear message, no other wheel hidden."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -59,7 +57,7 @@ def gpuforge(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", sorted(ATTACKS.keys() - _LARGE))
-def test_an_attack_stays_within_the_bounds(attack: str, tmp_path: Path) -> None:
+def test_an_attack_stays_within_the_bounds(attack, tmp_path):
     paths = ATTACKS[attack](tmp_path)
     ended, memory = gpuforge(tmp_path, paths)
     assert ended.returncode in {0, 1, 2}
@@ -78,7 +76,7 @@ def test_an_attack_stays_within_the_bounds(attack: str, tmp_path: Path) -> None:
         pytest.param(archives.stored_members_of_one_place, marks=pytest.mark.thorough),
     ],
 )
-def test_what_is_too_large_has_one_finding_and_no_proof(attack: object, tmp_path: Path) -> None:
+def test_what_is_too_large_has_one_finding_and_no_proof(attack, tmp_path):
     assert callable(attack)
     report = audit(attack(tmp_path))
     (judged,) = report.wheels
@@ -88,13 +86,13 @@ def test_what_is_too_large_has_one_finding_and_no_proof(attack: object, tmp_path
 
 
 @pytest.mark.thorough
-def test_wheels_in_an_archive_have_the_budget_of_the_archive(tmp_path: Path) -> None:
+def test_wheels_in_an_archive_have_the_budget_of_the_archive(tmp_path):
     report = audit(archives.wheels_of_bombs_in_a_tar(tmp_path))
     assert [wheel.facts.too_large != "" for wheel in report.wheels] == [False] + [True] * 29
 
 
 @pytest.mark.thorough
-def test_a_large_table_of_sound_names_is_judged(tmp_path: Path) -> None:
+def test_a_large_table_of_sound_names_is_judged(tmp_path):
     """The nearest thing that must not be refused: as many entries, each with a name of its own."""
     needed = [f"libdemo{number}.so.1" for number in range(2_000)]
     report = audit([wheel(tmp_path, {"demo/a.so": elf(needed=needed)})])
@@ -103,7 +101,7 @@ def test_a_large_table_of_sound_names_is_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_one_bad_wheel_hides_no_other(tmp_path: Path) -> None:
+def test_one_bad_wheel_hides_no_other(tmp_path):
     report = audit(archives.bad_beside_good(tmp_path))
     assert [wheel.facts.too_large != "" for wheel in report.wheels] == [True, False]
     assert len(report.problems) == 2
@@ -112,7 +110,7 @@ def test_one_bad_wheel_hides_no_other(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_archives_of_wheels_hide_no_other_input(form: str, tmp_path: Path) -> None:
+def test_archives_of_wheels_hide_no_other_input(form, tmp_path):
     """Two that take long, and two of thousands of wheels, each with a finding of its own, at 1,024 open files."""
     bad: list[str] = []
     for number in range(2):
@@ -141,7 +139,7 @@ def test_archives_of_wheels_hide_no_other_input(form: str, tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
-def test_a_wheel_that_ends_the_process_is_left_out_of_the_next(tmp_path: Path) -> None:
+def test_a_wheel_that_ends_the_process_is_left_out_of_the_next(tmp_path):
     """What no budget stops: reading one of two wheels never ends, and the kernel ends the process."""
     program = (
         "import gpuforge.audit.read.wheel as reader\nfrom gpuforge.cli import bounded\n"
@@ -167,21 +165,21 @@ def test_a_wheel_that_ends_the_process_is_left_out_of_the_next(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", sorted(names.STEERING))
-def test_a_name_is_shown_without_what_steers(name: str) -> None:
+def test_a_name_is_shown_without_what_steers(name):
     text = shown(names.STEERING[name])
     assert not _UNSEEN.search(text)
     assert not _COMMAND.search(text)
     assert "\n" not in text
 
 
-def test_plain_names_are_shown_as_they_are() -> None:
+def test_plain_names_are_shown_as_they_are():
     plain = "libé中.so.1 std::vector<int> a##b [x] 50 % “q” … → 🚫"
     assert shown(plain) == plain
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "sarif", "junit", "tree"])
-def test_no_output_is_steered_by_a_name(form: str, tmp_path: Path) -> None:
+def test_no_output_is_steered_by_a_name(form, tmp_path):
     options = ["--tree", "--gpus", "--verbose"] if form == "tree" else ["--format", form]
     paths = ATTACKS["names-every_text_everywhere"](tmp_path)
     ended, _ = gpuforge(tmp_path, paths, *options, PYTHONIOENCODING="ascii")

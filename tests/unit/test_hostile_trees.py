@@ -1,7 +1,5 @@
 """Folders that somebody else fills: sources and outputs with links, pipes, depths and sizes that are meant to harm."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -16,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from hostile_names import make_maze
-from plan_samples import LoadRecipe
 
 from gpuforge import digest, tree
 from gpuforge.actions.cell_actions import Plan, lower
@@ -68,9 +65,7 @@ LINKS = [
 
 @pytest.mark.parametrize("make", [*LINKS, "rmdir {0}; ln -s /etc {0}", "rmdir {0}; ln -s ../../private {0}"])
 @pytest.mark.parametrize("add", [OVERLAY, '\n[test]\ncommand = ["pytest"]\nsources = ["over"]\n'])
-def test_no_link_of_an_overlay_or_of_a_tests_sources_leads_out(
-    recipe: LoadRecipe, machine: Machine, add: str, make: str
-) -> None:
+def test_no_link_of_an_overlay_or_of_a_tests_sources_leads_out(recipe, machine, add, make):
     """Files of the host were printed in a container's test, and shipped in wheels."""
     file = recipe(add=add, header="over/one.txt")
     (file.folder / "over/one.txt").unlink()
@@ -84,9 +79,7 @@ def test_no_link_of_an_overlay_or_of_a_tests_sources_leads_out(
 
 @pytest.mark.parametrize("add", [OVERLAY, '\n[test]\ncommand = ["pytest"]\nsources = ["over"]\n', ""])
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
-def test_special_files_are_refused_at_once(
-    recipe: LoadRecipe, machine: Machine, add: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_special_files_are_refused_at_once(recipe, machine, add, kind, monkeypatch):
     file = recipe(add=add, header="over/one.txt")
     monkeypatch.chdir(file.folder / "over")
     if kind == "pipe":
@@ -102,7 +95,7 @@ def test_special_files_are_refused_at_once(
         plan_of(file, machine)
 
 
-def test_no_overlay_leads_out_by_a_path_that_is_too_long(recipe: LoadRecipe, machine: Machine) -> None:
+def test_no_overlay_leads_out_by_a_path_that_is_too_long(recipe, machine):
     """os.path.realpath takes this link for one within the folder; what `build` holds is in no source tree."""
     file = recipe(add='\n[build]\noverlay = ["build/escape"]\n', header="build/escape/one.txt")
     (file.folder / "build/escape/one.txt").unlink()
@@ -128,15 +121,13 @@ def test_no_overlay_leads_out_by_a_path_that_is_too_long(recipe: LoadRecipe, mac
         (["a->../{0}/b"], True),  # it comes back, but only as long as the folder has this name
     ],
 )
-def test_links_are_followed_as_the_kernel_follows_them(
-    tmp_path: Path, links: list[str], leads_out: bool
-) -> None:
+def test_links_are_followed_as_the_kernel_follows_them(tmp_path, links, leads_out):
     for name, _, target in (each.partition("->") for each in links):
         (tmp_path / name).symlink_to(target.format(tmp_path.name))
     assert tree.leaves(tmp_path, "a") is leads_out
 
 
-def test_a_loop_of_links_in_an_overlay_is_copied_as_it_is(tmp_path: Path) -> None:
+def test_a_loop_of_links_in_an_overlay_is_copied_as_it_is(tmp_path):
     (tmp_path / "over/sub").mkdir(parents=True)
     (tmp_path / "over/sub/loop").symlink_to("..")
     (tmp_path / "over/self").symlink_to("self")
@@ -145,7 +136,7 @@ def test_a_loop_of_links_in_an_overlay_is_copied_as_it_is(tmp_path: Path) -> Non
     assert sorted(each.path for each in tree.walk(tmp_path / "copy")) == ["self", "sub", "sub/loop"]
 
 
-def test_the_root_itself_may_be_a_link_as_the_inputs_of_an_action_are(tmp_path: Path) -> None:
+def test_the_root_itself_may_be_a_link_as_the_inputs_of_an_action_are(tmp_path):
     (tmp_path / "stored/sub").mkdir(parents=True)
     (tmp_path / "stored/sub/file").write_text("x")
     (tmp_path / "input").symlink_to("stored")
@@ -153,7 +144,7 @@ def test_the_root_itself_may_be_a_link_as_the_inputs_of_an_action_are(tmp_path: 
     assert tree.read(tmp_path / "input", "sub/file", 9) == b"x"
 
 
-def test_names_may_be_any_bytes(recipe: LoadRecipe, machine: Machine) -> None:
+def test_names_may_be_any_bytes(recipe, machine):
     file = recipe()
     for name in (b"new\nline.h", b"esc\x1b[31m.h", b"latin-\xe9.h", b"\xed\xb3\xbf.h"):
         Path(os.fsdecode(os.fsencode(file.folder / "src") + b"/" + name)).write_text("x")
@@ -162,7 +153,7 @@ def test_names_may_be_any_bytes(recipe: LoadRecipe, machine: Machine) -> None:
     assert {"src/new\nline.h", "src/latin-\udce9.h"} <= names
 
 
-def test_a_source_that_becomes_a_link_after_the_check_is_not_followed(tmp_path: Path) -> None:
+def test_a_source_that_becomes_a_link_after_the_check_is_not_followed(tmp_path):
     (tmp_path / "project/src").mkdir(parents=True)
     (tmp_path / "project/src/passwd").write_text("own")
     (tmp_path / "project/src").rename(tmp_path / "project/was")
@@ -181,7 +172,7 @@ def test_a_source_that_becomes_a_link_after_the_check_is_not_followed(tmp_path: 
 
 
 @pytest.mark.thorough
-def test_a_link_that_is_swapped_all_the_time_never_shows_what_lies_outside(tmp_path: Path) -> None:
+def test_a_link_that_is_swapped_all_the_time_never_shows_what_lies_outside(tmp_path):
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret/file").write_text("secret")
     (tmp_path / "own/sub").mkdir(parents=True)
@@ -227,7 +218,7 @@ def test_a_link_that_is_swapped_all_the_time_never_shows_what_lies_outside(tmp_p
         ("truncate -s 7E {0}/x 2>/dev/null || truncate -s 15T {0}/x", "more than 64 GB"),
     ],
 )
-def test_outputs_that_are_meant_to_harm_are_refused(tmp_path: Path, make: str, words: str) -> None:
+def test_outputs_that_are_meant_to_harm_are_refused(tmp_path, make, words):
     (tmp_path / "out/wheel").mkdir(parents=True)
     (tmp_path / "outside").write_text("secret")
     subprocess.run(["sh", "-c", make.format(tmp_path / "out/wheel")], check=True)
@@ -235,13 +226,13 @@ def test_outputs_that_are_meant_to_harm_are_refused(tmp_path: Path, make: str, w
         survey(tmp_path / "out", ["wheel"], links_out=False)
 
 
-def test_an_environments_links_lead_to_its_interpreter(tmp_path: Path) -> None:
+def test_an_environments_links_lead_to_its_interpreter(tmp_path):
     (tmp_path / "env/bin").mkdir(parents=True)
     (tmp_path / "env/bin/python").symlink_to("/usr/bin/python3")
     assert survey(tmp_path, ["env"], links_out=True)[0].link == "/usr/bin/python3"
 
 
-def test_reading_outputs_ends_with_an_interrupt(tmp_path: Path) -> None:
+def test_reading_outputs_ends_with_an_interrupt(tmp_path):
     with (tmp_path / "large").open("wb") as stream:
         stream.truncate(entry.MOST_BYTES)
     with pytest.raises(InterruptedError):
@@ -249,7 +240,7 @@ def test_reading_outputs_ends_with_an_interrupt(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_lies_too_deep_to_be_used_is_an_error_and_can_be_removed(tmp_path: Path) -> None:
+def test_what_lies_too_deep_to_be_used_is_an_error_and_can_be_removed(tmp_path):
     """It would be left out without a word, and no folder around it could be removed."""
     deep(tmp_path / "wheel")
     with pytest.raises(OSError, match="longer than 2000 bytes") as raised:
@@ -261,7 +252,7 @@ def test_what_lies_too_deep_to_be_used_is_an_error_and_can_be_removed(tmp_path: 
 
 
 @pytest.mark.thorough
-def test_a_link_is_removed_and_what_it_names_stays(tmp_path: Path) -> None:
+def test_a_link_is_removed_and_what_it_names_stays(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("x")
     (tmp_path / "link").symlink_to("mine")
@@ -273,7 +264,7 @@ def test_a_link_is_removed_and_what_it_names_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "file"]
 
 
-def test_what_is_mounted_in_a_working_directory_is_not_removed(tmp_path: Path) -> None:
+def test_what_is_mounted_in_a_working_directory_is_not_removed(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home/file").write_text("x")
     inner = tmp_path / "work/a b/in"
@@ -307,7 +298,7 @@ def test_what_is_mounted_in_a_working_directory_is_not_removed(tmp_path: Path) -
         "yes '[' | head -c 500000 > {0}",
     ],
 )
-def test_a_steps_result_that_a_build_has_forged_is_no_result(tmp_path: Path, make: str) -> None:
+def test_a_steps_result_that_a_build_has_forged_is_no_result(tmp_path, make):
     file = tmp_path / "step-result.json"
     subprocess.run(["sh", "-c", make.format(file)], check=True)
     found = StepResult.read(file)
@@ -315,6 +306,6 @@ def test_a_steps_result_that_a_build_has_forged_is_no_result(tmp_path: Path, mak
     assert cache_use(ActionResult("a", "done", ActionReason("first"), counts=found.counts)) is None
 
 
-def test_a_steps_result_is_read_up_to_a_limit(tmp_path: Path) -> None:
+def test_a_steps_result_is_read_up_to_a_limit(tmp_path):
     (tmp_path / "result").write_text(json.dumps({"error": None, "counts": {"x": "y" * MOST_OF_RESULT}}))
     assert StepResult.read(tmp_path / "result") == StepResult()

@@ -1,7 +1,5 @@
 """`gpuforge images`: list, build, check."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -28,7 +26,7 @@ def call(images: MemoryImages, *arguments: str) -> Result:
     return CliRunner().invoke(command.command, arguments, obj=Call(images=images))
 
 
-def test_the_list_shows_what_each_image_is_for_and_which_are_here() -> None:
+def test_the_list_shows_what_each_image_is_for_and_which_are_here():
     images = MemoryImages({reference("bookworm"): EngineImage("sha256:0", 612_000_000)})
     lines = call(images, "list").stdout.splitlines()
     rows = {line.split()[0]: line.split() for line in lines[1:] if line}
@@ -50,7 +48,7 @@ def test_the_list_shows_what_each_image_is_for_and_which_are_here() -> None:
     )
 
 
-def test_the_list_as_json_has_every_fact() -> None:
+def test_the_list_as_json_has_every_fact():
     images = MemoryImages({reference("bookworm"): EngineImage("sha256:77", 612_000_000)})
     data = json.loads(call(images, "list", "--json").stdout)
     assert (data["schema"], data["engine"]) == (1, True)
@@ -64,7 +62,7 @@ def test_the_list_as_json_has_every_fact() -> None:
 
 
 @pytest.mark.thorough
-def test_the_list_needs_no_engine(tmp_path: Path) -> None:
+def test_the_list_needs_no_engine(tmp_path):
     done = without_engine(tmp_path, "list")
     assert done.returncode == 0
     assert "trixie" in done.stdout
@@ -74,7 +72,7 @@ def test_the_list_needs_no_engine(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("verb", ["build", "check"])
-def test_the_rest_without_an_engine_is_one_clear_error(tmp_path: Path, verb: str) -> None:
+def test_the_rest_without_an_engine_is_one_clear_error(tmp_path, verb):
     done = without_engine(tmp_path, verb, "bookworm")
     assert done.returncode == 3
     assert done.stdout == ""
@@ -83,13 +81,13 @@ def test_the_rest_without_an_engine_is_one_clear_error(tmp_path: Path, verb: str
     assert "Traceback" not in done.stderr
 
 
-def test_an_image_that_is_there_is_named() -> None:
+def test_an_image_that_is_there_is_named():
     images = MemoryImages({reference("bookworm"): EngineImage("sha256:0", 1)})
     done = call(images, "build", "bookworm")
     assert done.stdout == f"bookworm: is there already: {reference('bookworm')}\n"
 
 
-def test_an_unknown_image_is_refused_before_anything_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_image_is_refused_before_anything_is_made(capsys):
     assert run(["images", "build", "manylinux_2_28", "bokworm"]) == 2
     err = capsys.readouterr().err
     assert err.startswith(
@@ -97,7 +95,7 @@ def test_an_unknown_image_is_refused_before_anything_is_made(capsys: pytest.Capt
     )
 
 
-def test_a_complete_image_passes() -> None:
+def test_a_complete_image_passes():
     images = MemoryImages({reference("bookworm"): EngineImage("sha256:0", 1)}, says=[json.dumps(BOOKWORM)])
     done = call(images, "check", "bookworm")
     assert done.exit_code == 0
@@ -115,7 +113,7 @@ nothing is missing
     )
 
 
-def test_any_reference_is_checked_and_what_it_lacks_is_shown() -> None:
+def test_any_reference_is_checked_and_what_it_lacks_is_shown():
     images = MemoryImages({"team/old:1": EngineImage("sha256:0", 1)}, says=[OLD])
     done = call(images, "check", "team/old:1")
     assert done.exit_code == 1

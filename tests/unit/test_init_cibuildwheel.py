@@ -1,7 +1,5 @@
 """What `gpuforge init` makes of cibuildwheel's settings: each has its equivalent, or is listed as left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,6 @@ from init_samples import Draft, drafted
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess import Value
 
 PROJECT = """
 [build-system]
@@ -68,7 +65,7 @@ def with_settings(folder: Path, settings: str, workflow: str = "") -> Draft:
         ('build = "pp310-*"', ("3.11", "3.12", "3.13")),  # none of ours: it limits nothing
     ],
 )
-def test_build_and_skip_choose_the_pythons(tmp_path: Path, settings: str, pythons: tuple[str, ...]) -> None:
+def test_build_and_skip_choose_the_pythons(tmp_path, settings, pythons):
     assert with_settings(tmp_path, settings).keys["package.python"] == pythons
 
 
@@ -91,7 +88,7 @@ def test_build_and_skip_choose_the_pythons(tmp_path: Path, settings: str, python
          ("omp",)),
     ],
 )  # fmt: skip
-def test_a_setting_has_its_equivalent(tmp_path: Path, settings: str, key: str, value: Value) -> None:
+def test_a_setting_has_its_equivalent(tmp_path, settings, key, value):
     keys, notes, _ = with_settings(tmp_path, settings)
     assert keys[key] == value
     assert "cibuildwheel-left" not in notes
@@ -130,11 +127,11 @@ def test_a_setting_has_its_equivalent(tmp_path: Path, settings: str, key: str, v
         ),
     ],
 )
-def test_what_has_no_equivalent_is_listed(tmp_path: Path, settings: str, kind: str, fact: str) -> None:
+def test_what_has_no_equivalent_is_listed(tmp_path, settings, kind, fact):
     assert fact in with_settings(tmp_path, settings).notes[kind].values()
 
 
-def test_workflows_are_read_and_come_before_pyproject(tmp_path: Path) -> None:
+def test_workflows_are_read_and_come_before_pyproject(tmp_path):
     keys, notes, _ = with_settings(
         tmp_path, 'build = "cp311-*"\nenvironment = { DEMO_FFT = "0" }\n', WORKFLOW
     )
@@ -148,9 +145,7 @@ def test_workflows_are_read_and_come_before_pyproject(tmp_path: Path) -> None:
     )
 
 
-def test_values_that_differ_between_jobs_are_joined_for_pythons_and_listed_for_the_rest(
-    tmp_path: Path,
-) -> None:
+def test_values_that_differ_between_jobs_are_joined_for_pythons_and_listed_for_the_rest(tmp_path):
     job = "      - env:\n          CIBW_BUILD: {}\n          CIBW_TEST_COMMAND: {}\n"
     workflow = "jobs:\n  wheels:\n    steps:\n" + job.format("cp311-*", "a") + job.format("cp313-*", "b")
     keys, notes, _ = with_settings(tmp_path, "", workflow)
@@ -161,7 +156,7 @@ def test_values_that_differ_between_jobs_are_joined_for_pythons_and_listed_for_t
     assert look(tmp_path).wheelbuilder.options == {}
 
 
-def test_a_workflow_for_other_gpus_is_not_read(tmp_path: Path) -> None:
+def test_a_workflow_for_other_gpus_is_not_read(tmp_path):
     (tmp_path / ".github/workflows").mkdir(parents=True)
     (tmp_path / ".github/workflows/wheels-vulkan.yml").write_text(WORKFLOW, encoding="utf-8")
     assert look(tmp_path).wheelbuilder.options == {}

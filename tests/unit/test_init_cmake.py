@@ -1,7 +1,5 @@
 """What `gpuforge init` finds in CMake files: options to change, architectures, toolkits, packages and downloads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -146,14 +144,12 @@ set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
         ),
     ],
 )
-def test_an_option_is_changed_only_if_cuda_is_not_used_without(
-    tmp_path: Path, text: str, expected: dict[str, object]
-) -> None:
+def test_an_option_is_changed_only_if_cuda_is_not_used_without(tmp_path, text, expected):
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
     assert found.settings() == expected
 
 
-def test_the_cmake_files_of_the_folder_that_setup_py_names_are_read(tmp_path: Path) -> None:
+def test_the_cmake_files_of_the_folder_that_setup_py_names_are_read(tmp_path):
     files = {
         "setup.py": "import subprocess\nfrom setuptools import Extension, setup\n"
         "setup(name='demo', ext_modules=[CMakeExtension('demo', 'tools/python')])\n"
@@ -175,9 +171,7 @@ def test_the_cmake_files_of_the_folder_that_setup_py_names_are_read(tmp_path: Pa
     ],
     ids=["named", "no-option", "not-added", "elsewhere"],
 )
-def test_a_folder_named_as_an_option_is_read_under_it(
-    tmp_path: Path, files: dict[str, str], expected: dict[str, object]
-) -> None:
+def test_a_folder_named_as_an_option_is_read_under_it(tmp_path, files, expected):
     folder = {"src/demo-cuda/CMakeLists.txt": "enable_language(CUDA)\n", "pyproject.toml": SKBUILD}
     found = drafted(tmp_path, {**files, **folder})
     assert found.settings() == expected
@@ -206,15 +200,13 @@ def test_a_folder_named_as_an_option_is_read_under_it(
         ('option(DEMO_FAST "compile with -march=native" OFF)\n', {}, False),
     ],
 )
-def test_code_for_the_cpu_that_builds_is_turned_off(
-    tmp_path: Path, text: str, expected: dict[str, object], *, limited: bool
-) -> None:
+def test_code_for_the_cpu_that_builds_is_turned_off(tmp_path, text, expected, *, limited):
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
     assert found.settings() == expected
     assert found.keys.get("build.cpu") == ("x86-64" if limited else None)
 
 
-def test_a_setting_of_cibuildwheel_for_the_cpu_is_written_once(tmp_path: Path) -> None:
+def test_a_setting_of_cibuildwheel_for_the_cpu_is_written_once(tmp_path):
     cibuildwheel = '[tool.cibuildwheel]\nconfig-settings = { "cmake.define.DEMO_NATIVE" = "OFF" }\n'
     text = f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n"
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD + cibuildwheel, "CMakeLists.txt": text}).found
@@ -222,7 +214,7 @@ def test_a_setting_of_cibuildwheel_for_the_cpu_is_written_once(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("option", ["ON", "OFF"])
-def test_a_static_library_is_noted_where_it_may_be_linked(tmp_path: Path, option: str) -> None:
+def test_a_static_library_is_noted_where_it_may_be_linked(tmp_path, option):
     text = (
         f"enable_language(CUDA)\noption(DEMO_STATIC all {option})\n"
         "if(DEMO_STATIC)\n  target_link_libraries(demo PRIVATE CUDA::cublas_static)\nendif()\n"
@@ -231,7 +223,7 @@ def test_a_static_library_is_noted_where_it_may_be_linked(tmp_path: Path, option
     assert ("static" in found.notes) == (option == "ON")
 
 
-def test_a_setup_script_that_calls_cmake_below_is_followed_and_its_absence_noted(tmp_path: Path) -> None:
+def test_a_setup_script_that_calls_cmake_below_is_followed_and_its_absence_noted(tmp_path):
     script = {"setup.py": 'spawn(["cmake", "-Sdemo/lib"])\nsetup()\n'}
     assert "no-cmake-files" in drafted(tmp_path, script).notes
     files = {
@@ -244,7 +236,7 @@ def test_a_setup_script_that_calls_cmake_below_is_followed_and_its_absence_noted
     assert "no-cmake-files" not in found.notes
 
 
-def test_a_folder_that_a_variable_names_is_followed(tmp_path: Path) -> None:
+def test_a_folder_that_a_variable_names_is_followed(tmp_path):
     top = (
         'if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/cpp/CMakeLists.txt")\n'
         '  set(SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/cpp")\nelse()\n  set(SOURCE "..")\nendif()\n'
@@ -276,7 +268,7 @@ def test_a_folder_that_a_variable_names_is_followed(tmp_path: Path) -> None:
         ('set(CMAKE_CUDA_ARCHITECTURES "61;90")', {"12": "12.4"}),  # CUDA 13 refuses the first
     ],
 )
-def test_the_toolkit_is_as_new_as_cmake_asks_for(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
+def test_the_toolkit_is_as_new_as_cmake_asks_for(tmp_path, text, expected):
     files = {"pyproject.toml": SKBUILD, "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n"}
     assert drafted(tmp_path, files).toolkits() == expected
 
@@ -301,9 +293,7 @@ def archs_of(tmp_path: Path, text: str, cuda: str) -> list[str]:
         (BY_FLAGS, "13.0", ["80", "90", "ptx:90"]),
     ],
 )
-def test_what_a_project_sets_is_found_for_each_toolkit(
-    tmp_path: Path, text: str, cuda: str, expected: list[str]
-) -> None:
+def test_what_a_project_sets_is_found_for_each_toolkit(tmp_path, text, cuda, expected):
     assert archs_of(tmp_path, text, cuda) == expected
 
 
@@ -325,11 +315,11 @@ def test_what_a_project_sets_is_found_for_each_toolkit(
         "if(CUDAToolkit_VERSION VERSION_LESS ${OLDEST})\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
     ],
 )
-def test_what_gpuforge_or_an_unknown_condition_decides_is_not_fixed(tmp_path: Path, text: str) -> None:
+def test_what_gpuforge_or_an_unknown_condition_decides_is_not_fixed(tmp_path, text):
     assert archs_of(tmp_path, text, "13.0") == []
 
 
-def test_a_variable_that_chooses_the_architectures_is_noted(tmp_path: Path) -> None:
+def test_a_variable_that_chooses_the_architectures_is_noted(tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(OF_TARGETS, encoding="utf-8")
     found = cmake.Source(Files(tmp_path)).read()
     assert found.own_archs == [Seen("DEMO_ARCH", Where("CMakeLists.txt", 3))]
@@ -344,9 +334,7 @@ def test_a_variable_that_chooses_the_architectures_is_noted(tmp_path: Path) -> N
         ("", "", None),
     ],
 )
-def test_architectures_that_gpuforge_does_not_decide_are_asked_for(
-    tmp_path: Path, text: str, define: str, note: str | None
-) -> None:
+def test_architectures_that_gpuforge_does_not_decide_are_asked_for(tmp_path, text, define, note):
     defined = f'[tool.scikit-build.cmake.define]\nCMAKE_CUDA_ARCHITECTURES = "{define}"\n'
     files = {
         "pyproject.toml": f"{SKBUILD}{defined if define else ''}",
@@ -366,25 +354,25 @@ def test_architectures_that_gpuforge_does_not_decide_are_asked_for(
         "set_target_properties(a PROPERTIES CUDA_RUNTIME_LIBRARY Static)",
     ],
 )
-def test_a_static_cudart_that_the_project_chooses_is_the_linkage(tmp_path: Path, text: str) -> None:
+def test_a_static_cudart_that_the_project_chooses_is_the_linkage(tmp_path, text):
     files = {"pyproject.toml": SKBUILD, "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n", "k.cu": KERNEL}
     assert drafted(tmp_path, files).keys["cuda.linkage"] == "static"
 
 
-def test_packages_of_python_that_cmake_looks_for_are_required(tmp_path: Path) -> None:
+def test_packages_of_python_that_cmake_looks_for_are_required(tmp_path):
     text = "find_package(Python3 COMPONENTS NumPy)\nfind_package(Torch REQUIRED)\nfind_package(pybind11)\n"
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
     assert found.keys["build.requires"] == ("numpy", "torch")
 
 
-def test_what_scikit_build_core_builds_is_compiled_also_without_its_files(tmp_path: Path) -> None:
+def test_what_scikit_build_core_builds_is_compiled_also_without_its_files(tmp_path):
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD})
     assert "package.abi" not in found.keys
     assert "no-cmake-files" in found.notes
 
 
 @pytest.mark.thorough
-def test_many_conditions_and_lists_take_no_time(tmp_path: Path) -> None:
+def test_many_conditions_and_lists_take_no_time(tmp_path):
     branches = "elseif(CUDA_VERSION VERSION_LESS 12.1)\n" * 20_000
     uses = "set_target_properties(a PROPERTIES CUDA_ARCHITECTURES ${X})\n" * 5_000
     text = f"if(CUDA_VERSION VERSION_LESS 12)\n{branches}endif()\nset(X {'80 ' * 50})\n" + uses
@@ -400,7 +388,7 @@ def test_many_conditions_and_lists_take_no_time(tmp_path: Path) -> None:
         ("75-virtual", {"archs": "common"}),
     ],
 )
-def test_what_init_writes_of_them(tmp_path: Path, archs: str, expected: dict[str, object]) -> None:
+def test_what_init_writes_of_them(tmp_path, archs, expected):
     files = {
         "CMakeLists.txt": f'enable_language(CUDA)\nset(CMAKE_CUDA_ARCHITECTURES "{archs}")\n',
         "a.cu": KERNEL,
@@ -427,7 +415,7 @@ def test_what_init_writes_of_them(tmp_path: Path, archs: str, expected: dict[str
         ("set_target_properties(a PROPERTIES HOMEPAGE https://example.org/a)", []),
     ],
 )
-def test_downloads(tmp_path: Path, text: str, expected: list[str]) -> None:
+def test_downloads(tmp_path, text, expected):
     (tmp_path / "CMakeLists.txt").write_text(text, encoding="utf-8")
     found = cmake.Source(Files(tmp_path)).read()
     assert [each.text for each in found.downloads] == expected

@@ -1,7 +1,5 @@
 """`gpuforge init` writes a manifest that can be planned, with a reason for each guess; it runs nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import golden
@@ -26,7 +24,7 @@ TORCH, CMAKE, PLAIN = map(project, ("torch", "cmake", "plain"))
 
 
 @pytest.mark.parametrize("case", ["torch", "cmake", "nvcc", "plain", "pinned"])
-def test_each_guess_has_its_reason(case: str, tmp_path: Path) -> None:
+def test_each_guess_has_its_reason(case, tmp_path):
     base = TORCH if case == "pinned" else {}
     text = draft.write(drafted(tmp_path, {**base, **project(case)}).found, "gpuforge init")
     golden.hold(f"init/{case}.toml", text)
@@ -43,17 +41,13 @@ def test_each_guess_has_its_reason(case: str, tmp_path: Path) -> None:
         ("partial(BuildExtension, use_ninja=False)", ["torch"]),
     ],
 )
-def test_ninja_is_required_unless_setup_py_turns_it_off(
-    command: str, requires: list[str], tmp_path: Path
-) -> None:
+def test_ninja_is_required_unless_setup_py_turns_it_off(command, requires, tmp_path):
     script = TORCH["setup.py"].replace('"build_ext": BuildExtension', f'"build_ext": {command}')
     found = drafted(tmp_path, {**TORCH, "setup.py": script})
     assert found.keys["build.requires"] == tuple(requires)
 
 
-def test_it_reports_what_it_guessed_and_runs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_reports_what_it_guessed_and_runs_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(lay(tmp_path, CMAKE))
     assert main.run(["init"]) == 0
     said = capsys.readouterr().out
@@ -82,13 +76,7 @@ def test_it_reports_what_it_guessed_and_runs_nothing(
         ("name @ https://example.org/x.tar.gz", "does not exist"),
     ],
 )
-def test_what_it_cannot_read_has_one_message(
-    argument: str,
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_it_cannot_read_has_one_message(argument, says, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     assert main.run(["init", "--", argument]) == 2
@@ -142,9 +130,7 @@ LARGE = {
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=pytest.mark.thorough) if case in LARGE else case for case in HOSTILE]
 )
-def test_hostile_files_end_in_a_manifest_or_a_message(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hostile_files_end_in_a_manifest_or_a_message(case, tmp_path, capsys):
     root = lay(tmp_path, HOSTILE[case])
     assert main.run(["init", str(root)]) in {0, 1, 2}
     said = "".join(capsys.readouterr())
@@ -154,7 +140,7 @@ def test_hostile_files_end_in_a_manifest_or_a_message(
     assert not written.exists() or "\n[build]\n[build]" not in written.read_text()
 
 
-def test_a_setting_that_cibuildwheel_has_twice_is_written_once(tmp_path: Path) -> None:
+def test_a_setting_that_cibuildwheel_has_twice_is_written_once(tmp_path):
     """That for Linux counts."""
     settings = 'config-settings = {{ "cmake.define.DEMO" = "{}" }}'
     text = f"[tool.cibuildwheel]\n{settings.format('all')}\n[tool.cibuildwheel.linux]\n{settings.format('linux')}\n"
@@ -182,9 +168,7 @@ CHOICE = STATIC.format("SHARED_NCCL", "nccl")
         ("if(SHARED_NCCL)\n set(N nccl)\nelseif(B)\nelse()\n set(N nccl_static)\nendif()\n", True, False),
     ],
 )
-def test_the_shared_library_is_taken_where_a_variable_of_cmake_chooses(
-    cmake: str, is_set: bool, is_noted: bool, tmp_path: Path
-) -> None:
+def test_the_shared_library_is_taken_where_a_variable_of_cmake_chooses(cmake, is_set, is_noted, tmp_path):
     backend = '[build-system]\nrequires = []\nbuild-backend = "scikit_build_core.build"\n'
     files = {"pyproject.toml": backend, "CMakeLists.txt": "enable_language(CUDA)\n" + cmake}
     found = drafted(tmp_path, files)
@@ -192,7 +176,7 @@ def test_the_shared_library_is_taken_where_a_variable_of_cmake_chooses(
     assert ("static" in found.notes) is is_noted
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_links_are_not_followed(tmp_path):
     (tmp_path / "secret.py").write_text("setup(name='secret')")
     root = lay(tmp_path / "project", {"pyproject.toml": "[project]\nname = 'a'\n"})
     (root / "setup.py").symlink_to(tmp_path / "secret.py")
@@ -202,9 +186,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert found.files.names == {"pyproject.toml"}
 
 
-def test_with_a_workflow_the_toolkits_take_the_compiler_of_its_image(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_a_workflow_the_toolkits_take_the_compiler_of_its_image(tmp_path, capsys):
     project = lay(tmp_path, CMAKE)
     assert main.run(["init", str(project), "--ci", "github"]) == 0
     assert load(project).manifest.cuda.versions["12"].toolkit == "12.8"

@@ -1,7 +1,5 @@
 """`gpuforge init PROJECT` takes the newest sdist of the index, and only the bytes that the index promised."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import tarfile
@@ -53,7 +51,7 @@ def index(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.mark.thorough
-def test_the_newest_release_is_taken_that_is_neither_yanked_nor_early(index: Path) -> None:
+def test_the_newest_release_is_taken_that_is_neither_yanked_nor_early(index):
     names = ["demo-1.9.tar.gz", "demo-1.10.tar.gz", "demo-2.0rc1.tar.gz", "demo-3.0.tar.gz"]
     files = {name: sdist(name.removesuffix(".tar.gz")) for name in names}
     publish(index, {**files, "demo-4.0-py3-none-any.whl": b"", "odd.exe": b""}, yanked="demo-3.0.tar.gz")
@@ -66,7 +64,7 @@ def test_the_newest_release_is_taken_that_is_neither_yanked_nor_early(index: Pat
 
 
 @pytest.mark.thorough  # pip says what the index is
-def test_wheels_for_every_python_make_one_wheel(index: Path) -> None:
+def test_wheels_for_every_python_make_one_wheel(index):
     compiled = {**PROJECT, "setup.py": "from setuptools import setup\nsetup(ext_modules=[])\n"}
     wheels = {"demo-1.0-py3-none-manylinux_2_28_x86_64.whl": b"", "demo-1.0-cp311-cp311-win_amd64.whl": b""}
     publish(index, {"demo-1.0.tar.gz": sdist("demo-1.0", compiled), **wheels})
@@ -80,9 +78,7 @@ def test_wheels_for_every_python_make_one_wheel(index: Path) -> None:
     [("0" * 64, "arrived broken"), ("", "gives no sha256 for demo-1.0.tar.gz")],
     ids=["another", "none"],
 )
-def test_other_bytes_than_the_index_promised_are_refused(
-    index: Path, digest: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_bytes_than_the_index_promised_are_refused(index, digest, says, capsys):
     publish(index, {"demo-1.0.tar.gz": sdist("demo-1.0")}, {"demo-1.0.tar.gz": digest})
     assert main.run(["init", "demo"]) in {1, 2}
     said = capsys.readouterr().err
@@ -96,9 +92,7 @@ def test_other_bytes_than_the_index_promised_are_refused(
     ("project", "says"),
     [("other", "has no project other"), ("demo==9", "has no source distribution of demo==9")],
 )
-def test_what_the_index_has_not_is_said(
-    index: Path, project: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_index_has_not_is_said(index, project, says, capsys):
     publish(index, {"demo-1.0.tar.gz": sdist("demo-1.0")})
     assert main.run(["init", project]) == 2
     assert says in capsys.readouterr().err
@@ -106,20 +100,20 @@ def test_what_the_index_has_not_is_said(
 
 
 @pytest.mark.thorough  # pip says what the index is
-def test_a_project_of_wheels_alone_is_named(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_project_of_wheels_alone_is_named(index, capsys):
     publish(index, {"demo-1.0-py3-none-any.whl": b""})
     assert main.run(["init", "demo"]) == 2
     assert "clone its repository" in capsys.readouterr().err
 
 
-def test_an_sdist_on_this_machine_is_the_source(tmp_path: Path) -> None:
+def test_an_sdist_on_this_machine_is_the_source(tmp_path):
     (tmp_path / "demo-1.0.tar.gz").write_bytes(sdist("demo-1.0"))
     assert main.run(["init", "../demo-1.0.tar.gz"]) == 0
     made = load(Path("gpuforge.toml")).manifest.package
     assert (made.name, made.source.model_dump()) == ("demo", {"path": "../demo-1.0.tar.gz"})
 
 
-def test_a_file_that_is_no_sdist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_sdist_is_refused(capsys):
     Path("demo.whl").write_bytes(b"")
     Path("demo-1.0.zip").write_bytes(b"PK")
     assert main.run(["init", "demo.whl"]) == 2
@@ -130,7 +124,7 @@ def test_a_file_that_is_no_sdist_is_refused(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.thorough  # pip says what the index is
-def test_a_damaged_sdist_leaves_nothing(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_sdist_leaves_nothing(index, capsys):
     publish(index, {"demo-1.0.tar.gz": sdist("demo-1.0")[:-40]})
     assert main.run(["init", "demo"]) == 1
     assert "is not a sound sdist" in capsys.readouterr().err

@@ -1,13 +1,7 @@
 """What `gpuforge init` guesses from a setup.py, and what it asks instead."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from init_samples import KERNEL, SKBUILD, drafted
-
-from gpuforge.project.guess import Value
 
 TORCH = "from torch.utils.cpp_extension import CUDAExtension, CppExtension\n"
 PLAIN = "from setuptools import Extension, setup\n"
@@ -40,7 +34,7 @@ PLAIN = "from setuptools import Extension, setup\n"
         ('CUDAExtension("demo._k", ["k.cu"])\nExtension("demo._c", ["a.c"])', ["demo/_k*.so"]),
     ],
 )
-def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files: list[str]) -> None:
+def test_extensions_with_kernels_are_objects(tmp_path, script, files):
     sources = dict.fromkeys(("k.cu", "demo/gpu/a.cu"), KERNEL)
     found = drafted(tmp_path, {"setup.py": TORCH + PLAIN + script, **sources})
     assert found.keys.get("objects.files", ()) == tuple(files)
@@ -63,9 +57,7 @@ def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files:
     ],
     ids=["kernels", "of-a-header", "of-others", "calls-alone"],
 )
-def test_cython_makes_a_module_of_each_file(
-    tmp_path: Path, sources: dict[str, str], files: list[str]
-) -> None:
+def test_cython_makes_a_module_of_each_file(tmp_path, sources, files):
     lines = (
         'name, sources = "demo.gpu", []',
         "if glob(PYX):",
@@ -92,9 +84,7 @@ def test_cython_makes_a_module_of_each_file(
         ("meson.build", "found = compiler.run(code, args: '-mavx2')", None, True),
     ],
 )
-def test_code_for_the_cpu_that_builds(
-    tmp_path: Path, name: str, text: str, cpu: str | None, *, noted: bool
-) -> None:
+def test_code_for_the_cpu_that_builds(tmp_path, name, text, cpu, *, noted):
     meson = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\n'
     found = drafted(tmp_path, {name: text, **({"pyproject.toml": meson} if name == "meson.build" else {})})
     assert found.keys.get("build.cpu") == cpu
@@ -111,34 +101,32 @@ def test_code_for_the_cpu_that_builds(
         ("-std=c++14", "torch==2.9.*", None),
     ],
 )
-def test_older_cxx_than_torch_takes_is_replaced(
-    tmp_path: Path, flag: str, declared: str, command: tuple[str, ...] | None
-) -> None:
+def test_older_cxx_than_torch_takes_is_replaced(tmp_path, flag, declared, command):
     script = f'{TORCH}CUDAExtension("demo._c", ["k.cu"], extra_compile_args={{"cxx": ["{flag}"]}})'
     table = f'[build-system]\nrequires = ["{declared}"]\n'
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL, "pyproject.toml": table})
     assert found.keys.get("build.before") == (command and (command,))
 
 
-def test_opencl_without_cuda_is_asked_for(tmp_path: Path) -> None:
+def test_opencl_without_cuda_is_asked_for(tmp_path):
     script = f'{PLAIN}setup(ext_modules=[Extension("demo._c", ["c.c"], libraries=["OpenCL", "m"])])'
     assert drafted(tmp_path, {"setup.py": script}).notes["of-system"] == {"names": "OpenCL"}
 
 
 @pytest.mark.parametrize("words", ['name_of(platform), ["k.cu"]', "**settings"])
-def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path, words: str) -> None:
+def test_names_that_only_a_run_knows_are_asked_for(tmp_path, words):
     found = drafted(tmp_path, {"setup.py": f"{TORCH}CUDAExtension({words})", "k.cu": KERNEL})
     assert "objects.files" not in found.keys
     assert "gpu-computed" in found.notes
 
 
 @pytest.mark.parametrize("header", ["cutlass/gemm/device/gemm.h", "thrust/sort.h", "cub/cub.cuh"])
-def test_templates_of_cuda_become_kernels(tmp_path: Path, header: str) -> None:
+def test_templates_of_cuda_become_kernels(tmp_path, header):
     files = {"setup.py": TORCH + 'CUDAExtension("demo._c", ["k.cu"])', "k.cu": f"#include <{header}>\n"}
     assert drafted(tmp_path, files).keys["cuda.13.archs"] == "common"
 
 
-def test_architectures_that_the_only_toolkit_refuses_are_asked_for(tmp_path: Path) -> None:
+def test_architectures_that_the_only_toolkit_refuses_are_asked_for(tmp_path):
     flags = '["-gencode", "arch=compute_70,code=sm_70", "-gencode", "arch=compute_90,code=sm_90"]'
     script = f'{TORCH}import torch\nCUDAExtension("demo._c", ["k.cu"], nvcc={flags})'
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
@@ -146,7 +134,7 @@ def test_architectures_that_the_only_toolkit_refuses_are_asked_for(tmp_path: Pat
     assert found.keys["cuda.13.archs"] == ("90",)
 
 
-def test_architectures_that_every_toolkit_refuses_are_asked_for(tmp_path: Path) -> None:
+def test_architectures_that_every_toolkit_refuses_are_asked_for(tmp_path):
     flags = '["-gencode=arch=compute_30,code=sm_30", "-gencode=arch=compute_60,code=sm_60"]'
     script = f"{PLAIN}Extension('demo._c', ['k.cu'], extra_compile_args={flags})"
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
@@ -156,17 +144,17 @@ def test_architectures_that_every_toolkit_refuses_are_asked_for(tmp_path: Path) 
 @pytest.mark.parametrize(
     "text", ["setup(extras_require={'cuda': ['pycuda']})", "setup(keywords=['cuda', 'nvcc'])"]
 )
-def test_words_for_users_are_no_use_of_cuda(tmp_path: Path, text: str) -> None:
+def test_words_for_users_are_no_use_of_cuda(tmp_path, text):
     found = drafted(tmp_path, {"setup.py": f"{PLAIN}Extension('demo._c', ['c.c'])\n{text}"})
     assert found.keys["build.cuda"] is False
 
 
-def test_options_of_programs_are_no_libraries(tmp_path: Path) -> None:
+def test_options_of_programs_are_no_libraries(tmp_path):
     script = f"{PLAIN}subprocess.run(['ls', '-la'])\nExtension('demo._c', ['c.c'], extra_link_args=['-lusb'])"
     assert drafted(tmp_path, {"setup.py": script}).notes["of-system"]["names"] == "usb"
 
 
-def test_functions_that_hand_on_many_arguments_are_read_once(tmp_path: Path) -> None:
+def test_functions_that_hand_on_many_arguments_are_read_once(tmp_path):
     calls = "".join(
         f"def f{n}(a, b):\n    a = a + b\n    b = b + a\n    return f{n}(b, a)\n" for n in range(9)
     )
@@ -180,7 +168,7 @@ def test_functions_that_hand_on_many_arguments_are_read_once(tmp_path: Path) -> 
     assert found.keys["objects.files"] == ("demo/_c*.so",)
 
 
-def test_a_backend_in_the_project_itself_is_read(tmp_path: Path) -> None:
+def test_a_backend_in_the_project_itself_is_read(tmp_path):
     files = {
         "pyproject.toml": '[build-system]\nrequires = ["hatchling"]\n'
         'build-backend = "packager.pep517"\nbackend-path = ["."]\n',
@@ -194,7 +182,7 @@ def test_a_backend_in_the_project_itself_is_read(tmp_path: Path) -> None:
     assert found.keys["build.requires"] == ("cmake",)
 
 
-def test_kernels_that_an_sdist_lacks_are_asked_for(tmp_path: Path) -> None:
+def test_kernels_that_an_sdist_lacks_are_asked_for(tmp_path):
     script = 'CUDAExtension("demo._c", ["csrc/k.cu", "csrc/here.cu"], nvcc=["arch=compute_90,code=sm_90"])'
     found = drafted(tmp_path, {"setup.py": TORCH + script, "csrc/here.cu": "int f() { return 1; }\n"})
     assert found.notes["absent"] == {"what": "csrc/k.cu"}
@@ -209,12 +197,12 @@ def test_kernels_that_an_sdist_lacks_are_asked_for(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_a_build_that_looks_for_a_gpu_is_asked_for(tmp_path: Path, script: str, *, asked: bool) -> None:
+def test_a_build_that_looks_for_a_gpu_is_asked_for(tmp_path, script, *, asked):
     script = f'{TORCH}import os, sys, torch\n{script}CUDAExtension("demo._c", ["k.cu"])\n'
     assert ("asks-for-gpu" in drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).notes) == asked
 
 
-def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path) -> None:
+def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path):
     files = {
         "setup.py": "from build_tools.cuda import modules\nfrom demo import __version__\nsetup(ext_modules=modules())",
         "build_tools/cuda.py": TORCH + 'def modules():\n    return [CUDAExtension("demo._c", ["k.cu"])]\n',
@@ -252,7 +240,7 @@ def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path)
         ('["-O3"]', "common", False),
     ],
 )
-def test_computed_architectures(tmp_path: Path, flags: str, archs: Value, *, asked: bool) -> None:
+def test_computed_architectures(tmp_path, flags, archs, *, asked):
     script = f"{PLAIN}nvcc = {flags}\nExtension('demo._c', ['k.cu'])"
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
     assert found.keys["cuda.13.archs"] == archs
@@ -262,13 +250,13 @@ def test_computed_architectures(tmp_path: Path, flags: str, archs: Value, *, ask
 @pytest.mark.parametrize(
     "variable", ["DEMO_CUDA_ARCHS", "TCNN_CUDA_ARCHITECTURES", "DEMO_COMPUTE_CAPABILITIES", "GPU_ARCHS"]
 )
-def test_a_variable_of_the_project_for_architectures_is_asked_for(tmp_path: Path, variable: str) -> None:
+def test_a_variable_of_the_project_for_architectures_is_asked_for(tmp_path, variable):
     script = f"{PLAIN}os.environ.get({variable!r}, '80')\nExtension('demo._c', ['k.cu'])"
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
     assert found.notes["own-archs"] == {"name": variable}
 
 
-def test_one_for_hip_is_not(tmp_path: Path) -> None:
+def test_one_for_hip_is_not(tmp_path):
     """As in mamba-ssm's setup.py."""
     flags = "nvcc = [f\"--offload-arch={os.getenv('HIP_ARCHITECTURES', 'native')}\"]"
     script = f"{PLAIN}import os\n{flags}\nExtension('demo._c', ['k.cu'])"
@@ -279,7 +267,7 @@ def test_one_for_hip_is_not(tmp_path: Path) -> None:
     ("file", "package"),
     [("python/other/torch/__init__.py", "other.torch"), ("src/python/pkg/__init__.py", "pkg")],
 )
-def test_the_import_package_has_its_namespaces(tmp_path: Path, file: str, package: str) -> None:
+def test_the_import_package_has_its_namespaces(tmp_path, file, package):
     """python/sphericart/torch of sphericart-torch."""
     assert drafted(tmp_path, {"setup.py": PLAIN, file: ""}).keys["package.import"] == package
 
@@ -292,7 +280,7 @@ def test_the_import_package_has_its_namespaces(tmp_path: Path, file: str, packag
         "[]\nfor each in sorted(given):\n    nvcc += ['--generate-code={}'.format(each)]",
     ],
 )
-def test_so_is_a_variable_that_flags_are_made_from(tmp_path: Path, flags: str) -> None:
+def test_so_is_a_variable_that_flags_are_made_from(tmp_path, flags):
     """Here in a module of a package, in a folder that setup.py names, as CuPy has it."""
     files = {
         "setup.py": f"import sys\n{PLAIN}sys.path.append('install')\nimport demo_build\nExtension('demo._c', ['k.cu'])",
@@ -324,15 +312,13 @@ def test_so_is_a_variable_that_flags_are_made_from(tmp_path: Path, flags: str) -
         ("SKIP_CUDA_BUILD", None),
     ],
 )
-def test_a_variable_is_set_if_it_switches_cuda_as_a_whole(
-    tmp_path: Path, variable: str, value: str | None
-) -> None:
+def test_a_variable_is_set_if_it_switches_cuda_as_a_whole(tmp_path, variable, value):
     script = f"{PLAIN}if os.environ.get({variable!r}, '0') == '1':\n    Extension('demo._c', ['k.cu'])"
     found = drafted(tmp_path, {"setup.py": f"{script}\nsetup(name='demo')", "k.cu": KERNEL}).keys
     assert found.get(f"build.env.{variable}") == value
 
 
-def test_without_cuda_no_variable_is_set_and_one_that_may_switch_it_is_asked_for(tmp_path: Path) -> None:
+def test_without_cuda_no_variable_is_set_and_one_that_may_switch_it_is_asked_for(tmp_path):
     script = f"{PLAIN}if os.environ.get('USE_GPU') == '1':\n    run(configure)"
     found = drafted(tmp_path, {"setup.py": script})
     assert found.keys["build.cuda"] is False
@@ -354,9 +340,7 @@ def test_without_cuda_no_variable_is_set_and_one_that_may_switch_it_is_asked_for
         ("import nobody_knows", "", ()),
     ],
 )
-def test_only_a_known_project_is_required_for_a_module(
-    tmp_path: Path, script: str, declared: str, requires: tuple[str, ...]
-) -> None:
+def test_only_a_known_project_is_required_for_a_module(tmp_path, script, declared, requires):
     table = f"[build-system]\nrequires = [{declared!r}]\n" if declared else ""
     found = drafted(tmp_path, {"setup.py": f"{script}\nsetup()", "pyproject.toml": table})
     named = found.keys.get("build.requires", ())
@@ -372,7 +356,7 @@ def test_only_a_known_project_is_required_for_a_module(
         ('run(["cmake", "-G", "Ninja"])', True),
     ],
 )
-def test_ninja_is_required_if_the_script_uses_it(tmp_path: Path, script: str, *, ninja: bool) -> None:
+def test_ninja_is_required_if_the_script_uses_it(tmp_path, script, *, ninja):
     found = drafted(tmp_path, {"setup.py": script, "CMakeLists.txt": ""})
     assert found.keys["build.requires"] == (("cmake", "ninja") if ninja else ("cmake",))
 
@@ -388,7 +372,7 @@ def test_ninja_is_required_if_the_script_uses_it(tmp_path: Path, script: str, *,
         ("own.txt", True),
     ],
 )
-def test_a_module_is_asked_for_unless_it_is_the_project_s(tmp_path: Path, file: str, *, asked: bool) -> None:
+def test_a_module_is_asked_for_unless_it_is_the_project_s(tmp_path, file, *, asked):
     """A package of the index that happens to have its name is somebody else's."""
     script = 'sys.path.insert(0, "deep/tools")\nimport own\nsetup()\n'
     found = drafted(tmp_path, {"setup.py": script, file: ""})
@@ -405,7 +389,7 @@ def test_a_module_is_asked_for_unless_it_is_the_project_s(tmp_path: Path, file: 
         ("if(WIN32)\ntarget_link_libraries(a PRIVATE CUDA::cudart_static)\nendif()", "pip", ""),
     ],
 )
-def test_a_static_runtime_decides_the_linkage(tmp_path: Path, text: str, linkage: str, noted: str) -> None:
+def test_a_static_runtime_decides_the_linkage(tmp_path, text, linkage, noted):
     found = drafted(
         tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n"}
     )
@@ -425,7 +409,7 @@ def test_a_static_runtime_decides_the_linkage(tmp_path: Path, text: str, linkage
         ("option(TESTS on OFF)\nif(TESTS)\nfind_package(Boost)\nendif()", ""),
     ],
 )
-def test_packages_that_no_requirement_brings_are_listed(tmp_path: Path, text: str, names: str) -> None:
+def test_packages_that_no_requirement_brings_are_listed(tmp_path, text, names):
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
     assert found.notes.get("of-system", {"names": ""})["names"] == names
 
@@ -439,7 +423,7 @@ def test_packages_that_no_requirement_brings_are_listed(tmp_path: Path, text: st
         ("find_package(CUDAToolkit REQUIRED)", "#include <CL/cl.h>\n", True),
     ],
 )
-def test_opencl_is_not_taken_for_cuda(tmp_path: Path, package: str, source: str, *, cuda: bool) -> None:
+def test_opencl_is_not_taken_for_cuda(tmp_path, package, source, *, cuda):
     text = f"{package}\nfind_package(OpenCL REQUIRED)\n"
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text, "src/a.cpp": source})
     assert ("build.cuda" not in found.keys) == cuda
@@ -458,9 +442,7 @@ MESON = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\
         ("add_languages('cuda')\npy.extension_module('_c', 'k.cu')", None, True),
     ],
 )
-def test_meson_files_of_subfolders_are_read(
-    tmp_path: Path, text: str, abi: str | None, *, cuda: bool
-) -> None:
+def test_meson_files_of_subfolders_are_read(tmp_path, text, abi, *, cuda):
     files = {"pyproject.toml": MESON, "meson.build": "subdir('demo')\n", "demo/meson.build": text}
     found = drafted(tmp_path, files).keys
     assert found.get("package.abi") == abi
@@ -477,6 +459,6 @@ def test_meson_files_of_subfolders_are_read(
         ("setup.py", 'lib = ctypes.CDLL("libcufft.so.12")', ""),
     ],
 )
-def test_a_library_that_only_python_opens_is_listed(tmp_path: Path, file: str, text: str, names: str) -> None:
+def test_a_library_that_only_python_opens_is_listed(tmp_path, file, text, names):
     found = drafted(tmp_path, {"setup.py": "setup()", file: text})
     assert found.notes.get("opened", {"names": ""})["names"] == names

@@ -1,7 +1,5 @@
 """--keep-failed: the working directory of an action that failed is where the message says, and no other is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -22,7 +20,7 @@ def ran(folder: Path, script: str, failed: Path | None) -> Exit:
     return runner.run(Task(action, {}, folder / "out", folder / "log"))
 
 
-def test_what_a_failed_action_left_is_kept_until_it_fails_again(tmp_path: Path) -> None:
+def test_what_a_failed_action_left_is_kept_until_it_fails_again(tmp_path):
     failed = tmp_path / "dist/.failed"
     for number in (1, 2):
         end = ran(tmp_path, f"echo {number} > config.log; exit 3", failed)
@@ -34,21 +32,19 @@ def test_what_a_failed_action_left_is_kept_until_it_fails_again(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("script", "keeps"), [("exit 0", True), ("exit 3", False)])
-def test_nothing_is_kept_of_a_success_or_without_the_option(
-    tmp_path: Path, script: str, *, keeps: bool
-) -> None:
+def test_nothing_is_kept_of_a_success_or_without_the_option(tmp_path, script, *, keeps):
     end = ran(tmp_path, f"touch made; {script}", tmp_path / "failed" if keeps else None)
     assert end.kept is None
     assert not (tmp_path / "failed").exists()
     assert not list((tmp_path / "work").rglob("made"))
 
 
-def test_a_folder_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_hides_no_failure(tmp_path):
     (tmp_path / "dist").write_text("a file")
     assert ran(tmp_path, "exit 3", tmp_path / "dist/.failed") == Exit(3, ANY, memory=ANY)
 
 
-def test_a_name_for_each_action(tmp_path: Path) -> None:
+def test_a_name_for_each_action(tmp_path):
     for action in ("cp311/host-build", "cp312/host-build"):
         work = tmp_path / "work"
         work.mkdir()
@@ -58,7 +54,7 @@ def test_a_name_for_each_action(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_shell_is_where_the_action_failed(tmp_path: Path, *, kept: bool) -> None:
+def test_a_shell_is_where_the_action_failed(tmp_path, *, kept):
     """With what it left, if that was kept; otherwise in a new folder that nobody needs afterwards."""
     failed = tmp_path / "failed"
     ran(tmp_path, "echo 1 > config.log; exit 3", failed if kept else None)

@@ -1,7 +1,5 @@
 """What a killed gpuforge leaves behind, and folders that others could change."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -42,9 +40,7 @@ def half_written(tmp_path: Path) -> Callable[[], subprocess.Popen[bytes]]:
     return start
 
 
-def test_half_a_wheel_of_a_killed_run_is_gone_after_the_next(
-    tmp_path: Path, half_written: Callable[[], subprocess.Popen[bytes]]
-) -> None:
+def test_half_a_wheel_of_a_killed_run_is_gone_after_the_next(tmp_path, half_written):
     dead, alive = half_written(), half_written()
     (tmp_path / "dist/.users.part").write_text("mine")
     (tmp_path / "dist/.link.gpuforge.part").symlink_to("/etc/passwd")
@@ -83,7 +79,7 @@ LocalRunner(project="one", environ={"GPUFORGE_WORK": str(top / "work")}).run(Tas
 
 
 @pytest.mark.thorough
-def test_working_directories_of_a_killed_run_are_gone_after_the_next_of_any_project(tmp_path: Path) -> None:
+def test_working_directories_of_a_killed_run_are_gone_after_the_next_of_any_project(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
     left = tmp_path / "work/one/cell-act"
     while not (left / "half").exists():
@@ -103,7 +99,7 @@ def test_working_directories_of_a_killed_run_are_gone_after_the_next_of_any_proj
     assert claim is not None
 
 
-def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None:
+def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(MissingError) as caught:
@@ -115,7 +111,7 @@ def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None
     )
 
 
-def test_a_lock_is_of_one_holder_until_it_is_released_and_its_file_stays(tmp_path: Path) -> None:
+def test_a_lock_is_of_one_holder_until_it_is_released_and_its_file_stays(tmp_path):
     held = locks.claim(tmp_path / "new" / "lock")
     assert held
     assert locks.claim(tmp_path / "new" / "lock") is None

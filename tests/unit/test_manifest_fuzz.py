@@ -1,10 +1,7 @@
 """Whatever is in the file: a manifest, or one UsageError with messages of a line each."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from draws import draws
@@ -56,20 +53,20 @@ def check(file: Path, content: bytes) -> None:
 
 @SETTINGS
 @given(st.binary(max_size=200))
-def test_random_bytes(file: Path, content: bytes) -> None:
+def test_random_bytes(file, content):
     check(file, content)
 
 
 @pytest.mark.parametrize("value", ['""', "[]", "1", '[["-arch", ["native"]]]'])
 @pytest.mark.parametrize("key", ["env", "config-settings"])
-def test_settings_of_a_build_that_are_no_table(file: Path, key: str, value: str) -> None:
+def test_settings_of_a_build_that_are_no_table(file, key, value):
     """Text in place of a table ended in a traceback."""
     check(file, f'schema = 1\n[package]\nname = "x"\n[build]\n{key} = {value}\n'.encode())
 
 
 @SETTINGS
 @given(st.data())
-def test_the_example_with_bytes_changed(file: Path, data: Any) -> None:
+def test_the_example_with_bytes_changed(file, data):
     content = bytearray(EXAMPLE)
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(content)))
@@ -80,7 +77,7 @@ def test_the_example_with_bytes_changed(file: Path, data: Any) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_the_example_with_values_changed(file: Path, data: Any) -> None:
+def test_the_example_with_values_changed(file, data):
     lines = list(LINES)
     pairs = [index for index, line in enumerate(lines) if re.match(r'["\w.-]+ = ', line)]
     for index in data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=6)):
@@ -92,7 +89,7 @@ def test_the_example_with_values_changed(file: Path, data: Any) -> None:
 
 @SETTINGS
 @given(st.data())
-def test_the_example_with_lines_moved(file: Path, data: Any) -> None:
+def test_the_example_with_lines_moved(file, data):
     lines = list(LINES)
     for _ in range(data.draw(st.integers(1, 5))):
         line = lines.pop(data.draw(st.integers(0, len(lines) - 1)))
@@ -105,7 +102,7 @@ def test_the_example_with_lines_moved(file: Path, data: Any) -> None:
 @pytest.mark.parametrize(
     "value", ['""', '"\\u0000"', "1", "true", "[]", "{}", "[[]]", "[1, {}]", "0x" + "f" * 5000]
 )
-def test_each_value_of_the_example_with_another_type(file: Path, value: str) -> None:
+def test_each_value_of_the_example_with_another_type(file, value):
     for index, line in enumerate(LINES):
         if pair := re.match(r'["\w.-]+ = ', line):
             check(file, "\n".join([*LINES[:index], pair[0] + value, *LINES[index + 1 :]]).encode())

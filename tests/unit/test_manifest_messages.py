@@ -1,7 +1,5 @@
 """Broken manifests: every error at once, each message as a whole."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -23,7 +21,7 @@ def message_for(path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_manifest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_manifest(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("overlay").mkdir()
     Path("exact.txt").write_text(
@@ -37,9 +35,7 @@ def test_broken_manifest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("name", "reason"), [("x" * 5000, "File name too long"), ("overlay", "it is a folder, not a file")]
 )
-def test_a_file_of_constraints_that_cannot_be_read_is_said(
-    name: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_constraints_that_cannot_be_read_is_said(name, reason, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("overlay").mkdir()
     manifest = (
@@ -51,7 +47,7 @@ def test_a_file_of_constraints_that_cannot_be_read_is_said(
     assert f"cannot be read: {reason}" in found
 
 
-def test_of_very_many_problems_the_first_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_problems_the_first_are_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keys = "".join(f"key{number} = 1\n" for number in range(5_000))
     Path("gpuforge.toml").write_text(f"schema = 1\n[build]\n{keys}")
@@ -61,7 +57,7 @@ def test_of_very_many_problems_the_first_are_told(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("url", ["ssh://git@host/a/b", "git@host:a/b.git", "https://host/a/b", "file:///a/b"])
-def test_other_urls_of_repositories_are_taken(url: str, tmp_path: Path) -> None:
+def test_other_urls_of_repositories_are_taken(url, tmp_path):
     (tmp_path / "gpuforge.toml").write_text(
         f'schema = 1\npackage = {{name = "a", abi = "none", source = {{git = "{url}", rev = "v1"}}}}\n'
         'cuda.13 = {toolkit = "13.0", archs = ["80"]}\n'
@@ -69,7 +65,7 @@ def test_other_urls_of_repositories_are_taken(url: str, tmp_path: Path) -> None:
     assert load(tmp_path).manifest.package.source.git == url  # type: ignore[union-attr]
 
 
-def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hint = "  hint: name a gpuforge.toml, or the folder that it is in; `gpuforge init` writes a first one\n"
     assert message_for(Path("nowhere")) == "nowhere does not exist\n" + hint
@@ -78,7 +74,7 @@ def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert message_for(Path()) == f"no gpuforge.toml in {tmp_path}\n" + hint
 
 
-def test_not_a_regular_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_a_regular_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("gpuforge.toml").mkdir()
     hint = "  hint: name a gpuforge.toml, or the folder that it is in\n"
@@ -88,7 +84,7 @@ def test_not_a_regular_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert message_for(Path("pipe")) == "pipe is not a regular file\n" + hint
 
 
-def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("gpuforge.toml").write_text("schema = 1\n")
 
@@ -102,13 +98,13 @@ def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_path_no_system_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_no_system_has(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "cannot be read: File name too long" in message_for(Path("x" * 300))
     assert "cannot be read: embedded null byte" in message_for(Path("a\0b"))
 
 
-def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("gpuforge.toml").write_bytes(b"#" * (2**20 + 1))
     assert message_for(Path()) == "gpuforge.toml is larger than 1 MiB\n  hint: check that it is a manifest\n"
@@ -123,7 +119,7 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ('[package]\nname = "a\\u0000b"\n', "contains a NUL character"),
     ],
 )
-def test_hostile_values(text: str, message: str, tmp_path: Path) -> None:
+def test_hostile_values(text, message, tmp_path):
     file = tmp_path / "gpuforge.toml"
     file.write_text(text)
     assert message in message_for(file)

@@ -1,7 +1,5 @@
 """What a manifest that loads says: defaults, properties, and the three vocabularies that must agree."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache
@@ -63,7 +61,7 @@ def violations(data: Any) -> list[str]:
     return [error.message for error in validator().iter_errors(data)]
 
 
-def test_the_smallest_manifest(tmp_path: Path) -> None:
+def test_the_smallest_manifest(tmp_path):
     file = loaded(SMALLEST, tmp_path)
     manifest = file.manifest
     assert manifest.package.source == PathSource(path=".")
@@ -77,7 +75,7 @@ def test_the_smallest_manifest(tmp_path: Path) -> None:
     assert violations(tomli.loads(SMALLEST)) == []
 
 
-def test_the_example(tmp_path: Path) -> None:
+def test_the_example(tmp_path):
     manifest = loaded(EXAMPLE.read_text(), tmp_path).manifest
     assert isinstance(manifest.package.source, PypiSource)
     assert manifest.package.source.release == ("cufinufft", "2.5.1")
@@ -93,7 +91,7 @@ def test_the_example(tmp_path: Path) -> None:
     assert violations(tomli.loads(EXAMPLE.read_text())) == []
 
 
-def test_the_example_has_every_key() -> None:
+def test_the_example_has_every_key():
     text = EXAMPLE.read_text()
     in_comments = {"path", "git", "rev", "abi", "packages"}  # they cannot stand beside the others
     written = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
@@ -104,7 +102,7 @@ def test_the_example_has_every_key() -> None:
                 assert re.search(rf"(?:\[|\b){re.escape(key)}(?: =|[\].])", where), f"{section.header} {key}"
 
 
-def test_the_examples_alternatives(tmp_path: Path) -> None:
+def test_the_examples_alternatives(tmp_path):
     text = EXAMPLE.read_text()
     (pypi,) = re.findall(r"^source = .*$", text, re.MULTILINE)
     alternatives = re.findall(r"^# (source = .*)$", text, re.MULTILINE)
@@ -117,7 +115,7 @@ def test_the_examples_alternatives(tmp_path: Path) -> None:
         assert loaded(one, tmp_path).manifest.package.abi in {"abi3", "abi3t", "none"}
 
 
-def test_the_recipes_load() -> None:
+def test_the_recipes_load():
     recipes = sorted(ROOT.glob("recipes/*/gpuforge.toml"))
     assert recipes
     for path in recipes:
@@ -125,13 +123,13 @@ def test_the_recipes_load() -> None:
         assert violations(tomli.loads(path.read_text())) == []
 
 
-def test_a_manifest_cannot_be_changed(tmp_path: Path) -> None:
+def test_a_manifest_cannot_be_changed(tmp_path):
     manifest = loaded(SMALLEST, tmp_path).manifest
     with pytest.raises(ValidationError):
         manifest.package.name = "other"
 
 
-def test_every_field_is_documented_and_has_an_example() -> None:
+def test_every_field_is_documented_and_has_an_example():
     for section in schema.sections():
         for key, field in schema.keys_of(section.model).items():
             if not list(schema.tables_in(field.annotation)):
@@ -139,11 +137,11 @@ def test_every_field_is_documented_and_has_an_example() -> None:
                 assert field.examples, f"{section.header} {key}"
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_one():
     Draft202012Validator.check_schema(json_schema())
 
 
-def test_the_schema_refuses_what_load_refuses() -> None:
+def test_the_schema_refuses_what_load_refuses():
     for path in sorted(GOLDEN.glob("*.toml")):
         try:
             data = tomli.loads(path.read_bytes().decode())
@@ -169,7 +167,7 @@ def test_the_schema_refuses_what_load_refuses() -> None:
         ('role = "host-only"\nfiles = ["*.so"]\nkind = "module"', False),
     ],
 )
-def test_schema_and_load_agree_on_roles(keys: str, accepted: bool, tmp_path: Path) -> None:
+def test_schema_and_load_agree_on_roles(keys, accepted, tmp_path):
     text = f'{SMALLEST}[toolchains.d]\ncompiler = "nvcc"\n[[objects]]\nname = "o"\n{keys}\n'
     assert (violations(tomli.loads(text)) == []) is accepted
     if accepted:
@@ -183,38 +181,38 @@ def test_schema_and_load_agree_on_roles(keys: str, accepted: bool, tmp_path: Pat
     ("text", "size"),
     [("1B", 1), ("1 kB", 1000), ("1 KiB", 1024), ("1.5 MB", 1_500_000), ("2GiB", 2 << 30), ("100 MB", 10**8)],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes(text, size):
     assert size_in_bytes(text) == size
 
 
 @pytest.mark.parametrize(
     "text", ["", "1", "MB", "-1 MB", "1 mB", "1 kiB", "1 KB", "1e3 MB", "1 MB ", "1  MB"]
 )
-def test_no_sizes(text: str) -> None:
+def test_no_sizes(text):
     with pytest.raises(ValueError):  # noqa: PT011  the text itself is all there is to say
         size_in_bytes(text)
 
 
-def test_the_reference_page_is_up_to_date() -> None:
+def test_the_reference_page_is_up_to_date():
     assert (ROOT / "docs" / "manifest.md").read_text() == reference(), (
         "run: gpuforge schema --format markdown > docs/manifest.md"
     )
 
 
-def test_the_command_prints_both() -> None:
+def test_the_command_prints_both():
     result = CliRunner().invoke(command, [])
     assert json.loads(result.stdout) == json_schema()
     assert CliRunner().invoke(command, ["--format", "markdown"]).stdout == reference()
 
 
-def test_a_manifest_alone_is_enough_to_audit_by(tmp_path: Path) -> None:
+def test_a_manifest_alone_is_enough_to_audit_by(tmp_path):
     (tmp_path / "gpuforge.toml").write_bytes(EXAMPLE.read_bytes())
     with pytest.raises(UsageError, match='no folder "overlay" beside the manifest'):
         load(tmp_path)
     assert load(tmp_path, for_building=False).manifest.build.overlay == ("overlay",)
 
 
-def test_the_reference_has_every_toolchain_and_every_provider_of_toolkits() -> None:
+def test_the_reference_has_every_toolchain_and_every_provider_of_toolkits():
     """Their lists are generated from the tables that they are added to."""
     page = reference()
     assert tuple(ABOUT_PROVIDER) == get_args(Provider)

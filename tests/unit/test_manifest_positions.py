@@ -1,7 +1,5 @@
 """Positions of keys and values, in every way that TOML can write them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -76,7 +74,7 @@ def position_in(text: str, offset: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_value_is_found_and_keys_stand_before_their_values(name: str, newline: str) -> None:
+def test_every_value_is_found_and_keys_stand_before_their_values(name, newline):
     text = dedent(DOCUMENTS[name]).replace("\n", newline)
     positions, lines = locate(text), text.split("\n")
     found = dict(leaves(tomli.loads(text)))
@@ -89,7 +87,7 @@ def test_every_value_is_found_and_keys_stand_before_their_values(name: str, newl
             assert lines[line - 1][column - 1 :].startswith((key, '"', "'"))
 
 
-def test_what_only_toml_1_1_allows() -> None:
+def test_what_only_toml_1_1_allows():
     text = 'a = {\n  b = 1, # c\n  "d e" = [2],\n}\ntime = 07:32\ntext = "\\e\\x20"\n[t]\nlast = 3\n'
     positions = locate(text)
     assert positions.value(("a", "b")) == (2, 7)
@@ -97,7 +95,7 @@ def test_what_only_toml_1_1_allows() -> None:
     assert positions.value(("t", "last")) == (8, 8)
 
 
-def test_places_in_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_in_the_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "overlay").mkdir()
     (tmp_path / "build-constraints.txt").touch()
@@ -119,7 +117,7 @@ def test_places_in_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert file.place("nowhere") == Place("gpuforge.toml")
 
 
-def test_the_file_is_shown_relative_when_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_shown_relative_when_inside(tmp_path, monkeypatch):
     text = 'schema = 1\npackage = {name = "a", abi = "none"}\ncuda.13 = {toolkit = "13.0", archs = ["80"]}\n'
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "gpuforge.toml").write_text(text)

@@ -1,7 +1,5 @@
 """`[indexes]`: a package comes from its own index and no other, for builds, tests and what a wheel lives beside."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +58,7 @@ def download(server: Server, folder: Path, *requirements: str, index: str = "cu1
     return fetched(folder)
 
 
-def test_a_package_comes_from_its_index_and_all_else_from_pips(server: Server, tmp_path: Path) -> None:
+def test_a_package_comes_from_its_index_and_all_else_from_pips(server, tmp_path):
     assert download(server, tmp_path / "out", "torch==2.11.*", "vision") == [
         "filelock-3.0",
         "torch-2.11.0+cu126",  # although pip's index has 2.11.1
@@ -69,14 +67,14 @@ def test_a_package_comes_from_its_index_and_all_else_from_pips(server: Server, t
     assert download(server, tmp_path / "none", "filelock", 'torch; python_version < "3"') == ["filelock-3.0"]
 
 
-def test_a_package_that_only_others_require_is_an_error(server: Server, tmp_path: Path) -> None:
+def test_a_package_that_only_others_require_is_an_error(server, tmp_path):
     with pytest.raises(ActionError) as caught:
         download(server, tmp_path / "out", "vision")
     assert "torch-2.11.1-py3-none-any.whl came from pip's index, as only other packages" in str(caught.value)
     assert "add torch to the requirements" in str(caught.value)
 
 
-def test_the_index_that_has_no_such_release_is_named(server: Server, tmp_path: Path) -> None:
+def test_the_index_that_has_no_such_release_is_named(server, tmp_path):
     with pytest.raises(MissingError) as caught:
         download(server, tmp_path / "out", "torch==2.15.*")
     url = f"{server.url}/cu126"
@@ -92,9 +90,7 @@ def test_the_index_that_has_no_such_release_is_named(server: Server, tmp_path: P
     ("oldest", "extra", "torch"),
     [(False, (), "2.11.0"), (True, (), "2.10.0"), (False, ("cuda12",), "2.10.0")],
 )
-def test_tests_install_it_from_there(
-    server: Server, tmp_path: Path, oldest: bool, extra: tuple[str, ...], torch: str
-) -> None:
+def test_tests_install_it_from_there(server, tmp_path, oldest, extra, torch):
     requires = ('torch<2.11; extra == "cuda12"',) if extra else ("torch>=2.10,<2.12",)
     path = wheel(tmp_path, {}, name="demo-1.0-py3-none-any.whl", requires=requires, purelib=True)
     (tmp_path / "out").mkdir()
@@ -106,7 +102,7 @@ def test_tests_install_it_from_there(
     assert found == ["filelock-3.0", f"torch-{torch}+cu126", "vision-1.0"]
 
 
-def test_what_a_wheel_lives_beside_comes_from_there(server: Server, tmp_path: Path) -> None:
+def test_what_a_wheel_lives_beside_comes_from_there(server, tmp_path):
     path = wheel(tmp_path, {}, name="demo-1.0-py3-none-any.whl", requires=["torch"], purelib=True)
     (tmp_path / "out").mkdir()
     FetchBeside(wheel=path, python=PYTHON, beside="vision", indexes={"torch": f"{server.url}/cu126"}).run(

@@ -1,9 +1,7 @@
 """Search paths that lead to libraries, libraries named for repair, and what a wheel lacks that cannot be repaired."""
 
-from __future__ import annotations
-
 import posixpath
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
 from audit_samples import elf
@@ -15,7 +13,7 @@ from gpuforge.package import links, repair
 from gpuforge.package.repair import runpath_for
 
 
-def test_every_library_that_was_not_located_is_named_with_its_remedy(tmp_path: Path) -> None:
+def test_every_library_that_was_not_located_is_named_with_its_remedy(tmp_path):
     files = {
         "demo/_core.so": ["libgpu.so", "libflat.so", "libmpi.so.40", "libz_of_ours.so.1", "libtorch.so"],
         **{f"demo/_{letter}.so": ["libmpi.so.40"] for letter in "abc"},
@@ -61,16 +59,14 @@ def resolve(entry: str, installed: PurePosixPath) -> str:
 
 
 @given(places, st.sampled_from(["", "demo-1.data/platlib", "demo-1.data/purelib"]))
-def test_the_entry_leads_to_the_libraries_from_every_depth(place: PurePosixPath, root: str) -> None:
+def test_the_entry_leads_to_the_libraries_from_every_depth(place, root):
     (entry,), dropped = runpath_for(PurePosixPath(root, place), [], [CU13])
     assert resolve(entry, place) == f"/site/{CU13}"
     assert dropped == ()
 
 
 @given(places, st.lists(st.sampled_from(["..", "lib", ".", "a"]), max_size=6))
-def test_entries_are_kept_exactly_when_they_stay_in_site_packages(
-    place: PurePosixPath, below: list[str]
-) -> None:
+def test_entries_are_kept_exactly_when_they_stay_in_site_packages(place, below):
     entry = "/".join(["$ORIGIN", *below])
     kept, dropped = runpath_for(place, [entry], [])
     target = resolve(entry, place)
@@ -82,12 +78,12 @@ def test_entries_are_kept_exactly_when_they_stay_in_site_packages(
 
 
 @given(places, st.lists(st.sampled_from(["$ORIGIN", "$ORIGIN/lib", "/opt/x", "lib", ""]), max_size=5))
-def test_a_second_pass_changes_nothing(place: PurePosixPath, present: list[str]) -> None:
+def test_a_second_pass_changes_nothing(place, present):
     once, _ = runpath_for(place, present, [CU13])
     assert runpath_for(place, once, [CU13]) == (once, ())
 
 
-def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without_repeats() -> None:
+def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without_repeats():
     present = ["/usr/local/cuda/lib64", "${ORIGIN}/", "$ORIGIN/../solver.libs", "$ORIGIN", "$ORIGINAL/lib"]
     folders = ["nvidia/cufft/lib", "nvidia/cuda_runtime/lib", "nvidia/cufft/lib"]
     assert runpath_for(PurePosixPath("solver/core.so"), present, folders) == (
@@ -101,7 +97,7 @@ def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without
     )
 
 
-def test_a_file_outside_site_packages_cannot_reach_the_libraries() -> None:
+def test_a_file_outside_site_packages_cannot_reach_the_libraries():
     script = PurePosixPath("demo-1.data/scripts/tool")
     assert runpath_for(script, ["$ORIGIN/../lib", "/opt/x"], []) == (("$ORIGIN/../lib",), ("/opt/x",))
     with pytest.raises(ActionError) as caught:
@@ -113,7 +109,7 @@ def test_a_file_outside_site_packages_cannot_reach_the_libraries() -> None:
     )
 
 
-def test_libraries_are_named_by_their_sonames(tmp_path: Path) -> None:
+def test_libraries_are_named_by_their_sonames(tmp_path):
     files = {
         "a/libdep.so": elf(soname="libdep.so.1"),
         "b/libdep.so": elf(soname="libdep.so.1", needed=["libm.so.6"]),  # the first one counts

@@ -1,7 +1,5 @@
 """What goes into a package's `__init__.py`: the guard against two builds in one place, and a first import."""
 
-from __future__ import annotations
-
 import ast
 import runpy
 import subprocess
@@ -44,7 +42,7 @@ LINE = import_package.STATEMENT.decode()
         ("x = 1\r\ny = 2\r\n", f"{LINE}\r\nx = 1\r\ny = 2\r\n"),
     ],
 )
-def test_the_guard_is_imported_behind_docstring_and_future_imports(before: str, after: str) -> None:
+def test_the_guard_is_imported_behind_docstring_and_future_imports(before, after):
     made = import_package.insert(before.encode())
     assert made.decode() == after
     assert ast.get_docstring(ast.parse(made)) == ast.get_docstring(ast.parse(before.encode()))
@@ -82,7 +80,7 @@ def imported(site: Path, **env: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_one_build_is_imported_and_two_are_refused(tmp_path: Path) -> None:
+def test_one_build_is_imported_and_two_are_refused(tmp_path):
     site = tmp_path / "site"
     install(wheel(tmp_path, "demo_cu12"), site)
     assert imported(site) == (0, "1\n")
@@ -97,7 +95,7 @@ def test_one_build_is_imported_and_two_are_refused(tmp_path: Path) -> None:
     assert imported(site, GPUFORGE_GUARD="off") == (0, "1\n")
 
 
-def test_a_build_of_another_tool_under_a_sibling_name_is_seen_by_its_record(tmp_path: Path) -> None:
+def test_a_build_of_another_tool_under_a_sibling_name_is_seen_by_its_record(tmp_path):
     site = tmp_path / "site"
     install(wheel(tmp_path, "demo_cu13"), site)
     info = site / "Demo-0.9.dist-info"
@@ -109,7 +107,7 @@ def test_a_build_of_another_tool_under_a_sibling_name_is_seen_by_its_record(tmp_
     assert "2 times, one build over the other: demo, demo-cu13" in imported(site)[1]
 
 
-def test_a_guarded_package_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
+def test_a_guarded_package_is_imported_from_a_zip_archive(tmp_path):
     tree = wheel(tmp_path, "demo_cu13")
     with zipfile.ZipFile(tmp_path / "site.zip", "w") as bundle:
         for file in tree.rglob("*"):
@@ -117,7 +115,7 @@ def test_a_guarded_package_is_imported_from_a_zip_archive(tmp_path: Path) -> Non
     assert imported(tmp_path / "site.zip") == (0, "1\n")
 
 
-def test_a_package_in_a_package_is_guarded_too(tmp_path: Path) -> None:
+def test_a_package_in_a_package_is_guarded_too(tmp_path):
     package = tmp_path / "site" / "a" / "b"
     (package / GUARD).mkdir(parents=True)
     (package / GUARD / "b_cu12.build").touch()
@@ -129,7 +127,7 @@ def test_a_package_in_a_package_is_guarded_too(tmp_path: Path) -> None:
     assert travelling.builds(str(package / GUARD)) == ["b", "b_cu12"]
 
 
-def test_a_package_that_cannot_be_guarded_gives_the_reason(tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_guarded_gives_the_reason(tmp_path):
     assert import_package.guard(tmp_path, "demo", "demo_cu13", SOURCE) == "the wheel has no package demo"
     (tmp_path / "demo").mkdir()
     assert import_package.guard(tmp_path, "demo", "demo_cu13", SOURCE) == "demo has no __init__.py"
@@ -139,7 +137,7 @@ def test_a_package_that_cannot_be_guarded_gives_the_reason(tmp_path: Path) -> No
     assert (tmp_path / "demo" / "__init__.py").read_text() == "def broken(:\n"
 
 
-def test_the_guard_has_the_pattern_of_project_suffixes() -> None:
+def test_the_guard_has_the_pattern_of_project_suffixes():
     script = runpy.run_path(str(SOURCE.parents[2] / "scripts" / "copy_to_runtime.py"))
     assert SOURCE.read_text(encoding="utf-8") == script["guard"](), "run: python scripts/copy_to_runtime.py"
 
@@ -156,7 +154,7 @@ FIRST = "import torch as _torch  # its libraries are loaded first\n"
         "from . import _gpuforge_guard\nimport torch\n",
     ],
 )
-def test_it_is_imported_first_already(source: str) -> None:
+def test_it_is_imported_first_already(source):
     assert import_package.imports(source.encode(), "demo", "torch")
 
 
@@ -172,11 +170,11 @@ def test_it_is_imported_first_already(source: str) -> None:
         "try:\n    import torch\nexcept ImportError:\n    torch = None\n",
     ],
 )
-def test_it_is_not_imported_first(source: str) -> None:
+def test_it_is_not_imported_first(source):
     assert not import_package.imports(source.encode(), "demo", "torch")
 
 
-def test_the_statement_stands_behind_the_docstring(tmp_path: Path) -> None:
+def test_the_statement_stands_behind_the_docstring(tmp_path):
     init = tmp_path / "demo/__init__.py"
     init.parent.mkdir()
     init.write_text('"""Demo."""\nfrom . import _C\n')
@@ -186,7 +184,7 @@ def test_the_statement_stands_behind_the_docstring(tmp_path: Path) -> None:
     assert init.read_text() == f'"""Demo."""\n{FIRST}from . import _C\n'
 
 
-def test_a_package_that_cannot_be_changed_gives_the_reason(tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_changed_gives_the_reason(tmp_path):
     not_first = "demo does not import torch first: "
     assert import_package.import_first(tmp_path, "demo", "torch") == (
         f"{not_first}the wheel has no demo/__init__.py"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -49,8 +47,8 @@ def unpacked(root: Path, name: str = "My.Solver", version: str = "2.5.1") -> Pat
     ],
 )
 def test_each_strategy_renames_file_folders_and_metadata(
-    tmp_path: Path, strategy: str, cuda: str, file: str, dist_info: str, name: str, version: str
-) -> None:
+    tmp_path, strategy, cuda, file, dist_info, name, version
+):
     new = naming.rename(unpacked(tmp_path), WheelName.parse(NAME), strategy, cuda)
     assert str(new) == file
     parsed = parse_wheel_filename(file)
@@ -63,7 +61,7 @@ def test_each_strategy_renames_file_folders_and_metadata(
     )
 
 
-def test_a_local_version_that_is_there_is_extended_once(tmp_path: Path) -> None:
+def test_a_local_version_that_is_there_is_extended_once(tmp_path):
     tree = unpacked(tmp_path, version="2.5.1+mpi")
     once = naming.rename(tree, WheelName.parse(NAME), "local", "13.0")
     again = naming.rename(tree, once, "local", "13.0")
@@ -79,7 +77,7 @@ def test_a_local_version_that_is_there_is_extended_once(tmp_path: Path) -> None:
         ("cu13.torch2.1.torch2.11", "cu13.torch2.1.torch2.11"),
     ],
 )
-def test_a_label_is_in_a_local_version_once(tmp_path: Path, label: str, local: str) -> None:
+def test_a_label_is_in_a_local_version_once(tmp_path, label, local):
     tree = unpacked(tmp_path)
     new = naming.rename(tree, WheelName.parse(NAME), "local", "13.0", label=label)
     assert new.version.partition("+")[2] == str(parse_wheel_filename(str(new))[1].local) == local
@@ -95,8 +93,8 @@ def test_a_label_is_in_a_local_version_once(tmp_path: Path, label: str, local: s
     ],
 )
 def test_a_wheel_for_a_quick_try_has_a_version_that_pypi_refuses(
-    tmp_path: Path, strategy: str, archs: list[str], version: str, expected: str
-) -> None:
+    tmp_path, strategy, archs, version, expected
+):
     tree = unpacked(tmp_path, version=version)
     new = naming.rename(tree, WheelName.parse(NAME), strategy, "13.0", narrowed=archs)
     assert f"{new.distribution}-{new.version}" == expected
@@ -109,7 +107,7 @@ def test_a_wheel_for_a_quick_try_has_a_version_that_pypi_refuses(
     assert naming.rename(tree, new, strategy, "13.0", narrowed=archs) == new
 
 
-def test_a_project_named_for_this_cuda_keeps_its_name_and_for_another_is_refused(tmp_path: Path) -> None:
+def test_a_project_named_for_this_cuda_keeps_its_name_and_for_another_is_refused(tmp_path):
     tree = unpacked(tmp_path, name="My.Solver-CU13")
     assert naming.rename(tree, WheelName.parse(NAME), "suffix", "13.0").distribution == "my_solver_cu13"
     with pytest.raises(UsageError) as caught:
@@ -120,7 +118,7 @@ def test_a_project_named_for_this_cuda_keeps_its_name_and_for_another_is_refused
     )
 
 
-def test_a_wheel_is_not_renamed_to_a_variant(tmp_path: Path) -> None:
+def test_a_wheel_is_not_renamed_to_a_variant(tmp_path):
     with pytest.raises(UsageError) as caught:
         naming.rename(unpacked(tmp_path), WheelName.parse(NAME), "variant", "13.0")
     assert str(caught.value) == (
@@ -128,7 +126,7 @@ def test_a_wheel_is_not_renamed_to_a_variant(tmp_path: Path) -> None:
     )
 
 
-def test_the_file_wheel_gets_the_tags_of_the_file_name(tmp_path: Path) -> None:
+def test_the_file_wheel_gets_the_tags_of_the_file_name(tmp_path):
     name = WheelName.parse("a-1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl")
     naming.write_tags(unpacked(tmp_path), name)
     assert (tmp_path / "My_Solver-2.5.1.dist-info" / "WHEEL").read_text() == (
@@ -148,7 +146,7 @@ def test_the_file_wheel_gets_the_tags_of_the_file_name(tmp_path: Path) -> None:
         ("cp311-cp311-linux_x86_64", None, None),
     ],
 )
-def test_tags_that_the_cell_can_use_are_accepted(file_tags: str, python: str | None, abi: str | None) -> None:
+def test_tags_that_the_cell_can_use_are_accepted(file_tags, python, abi):
     naming.check_tags(WheelName.parse(f"a-1-{file_tags}.whl"), python=python, abi=abi)
 
 
@@ -161,8 +159,6 @@ def test_tags_that_the_cell_can_use_are_accepted(file_tags: str, python: str | N
         ("cp311-abi3-linux_x86_64", "cp311", "none", "whose ABI is not 'none'"),
     ],
 )
-def test_tags_that_the_cell_cannot_use_are_errors(
-    file_tags: str, python: str, abi: str | None, message: str
-) -> None:
+def test_tags_that_the_cell_cannot_use_are_errors(file_tags, python, abi, message):
     with pytest.raises(ActionError, match=rf"^the build made a-1-{file_tags}\.whl, {message}\n  hint: "):
         naming.check_tags(WheelName.parse(f"a-1-{file_tags}.whl"), python=python, abi=abi)

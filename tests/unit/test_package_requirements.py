@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from packaging.requirements import Requirement
 
@@ -29,11 +27,11 @@ def with_requirement(line: str) -> bytes:
         ("nvidia-cufile", "0.9.1", "<1,>=0.9"),
     ],
 )
-def test_bounds_are_from_the_linked_minor_to_the_next_major(package: str, linked: str, bounds: str) -> None:
+def test_bounds_are_from_the_linked_minor_to_the_next_major(package, linked, bounds):
     assert str(requirements.requirement_for(package, linked)) == f"{package}{bounds}"
 
 
-def test_requirements_are_added_behind_the_last_one() -> None:
+def test_requirements_are_added_behind_the_last_one():
     new, added = requirements.require(TEXT, {"nvidia-cufft": "12.0.0.61", CUDART: "13.0.96"})
     assert added == ["nvidia-cuda-runtime>=13.0,<14", "nvidia-cufft>=12.0,<13"]
     lines = b"Requires-Dist: nvidia-cuda-runtime>=13.0,<14\nRequires-Dist: nvidia-cufft>=12.0,<13\n"
@@ -42,19 +40,19 @@ def test_requirements_are_added_behind_the_last_one() -> None:
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("rest", [b"", b"\n", b"\nA body.\n"])
-def test_without_requirements_the_line_ends_the_headers(newline: bytes, rest: bytes) -> None:
+def test_without_requirements_the_line_ends_the_headers(newline, rest):
     head = b"Name: a\nVersion: 1\n"
     new, _ = requirements.require((head + rest).replace(b"\n", newline), {CUDART: "13.0.96"})
     assert new == (head + b"Requires-Dist: nvidia-cuda-runtime>=13.0,<14\n" + rest).replace(b"\n", newline)
 
 
-def test_metadata_without_a_last_newline_gets_one() -> None:
+def test_metadata_without_a_last_newline_gets_one():
     new, _ = requirements.require(b"Name: a\nVersion: 1", {CUDART: "13.0.96"})
     assert new == b"Name: a\nVersion: 1\nRequires-Dist: nvidia-cuda-runtime>=13.0,<14\n"
 
 
 @pytest.mark.parametrize("own", ["==13.0.96", "~=13.0", ">=13.0,<14", ">=13.0.50,<13.1", "==13.*"])
-def test_a_requirement_that_is_as_narrow_is_enough(own: str) -> None:
+def test_a_requirement_that_is_as_narrow_is_enough(own):
     text = with_requirement(f"NVIDIA_cuda.runtime {own}")
     assert requirements.require(text, {CUDART: "13.0.96"}) == (text, [])
 
@@ -72,12 +70,12 @@ def test_a_requirement_that_is_as_narrow_is_enough(own: str) -> None:
         ">=13.0,<14; python_version != '3.12'",
     ],
 )
-def test_a_wider_requirement_gets_a_narrow_one_beside_it(own: str) -> None:
+def test_a_wider_requirement_gets_a_narrow_one_beside_it(own):
     _, added = requirements.require(with_requirement(CUDART + own), {CUDART: "13.0.96"})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 
 
-def test_requirements_of_an_extra_hold_with_it_alone() -> None:
+def test_requirements_of_an_extra_hold_with_it_alone():
     new, added = requirements.require(TEXT, {CUDART: "13.0.96"}, extra="cuda13")
     assert added == ['nvidia-cuda-runtime>=13.0,<14; extra == "cuda13"']
     new = metadata.provide_extras(new, ["cuda13", "cuda13-local"])
@@ -102,14 +100,14 @@ def test_requirements_of_an_extra_hold_with_it_alone() -> None:
         "; sys_platform == 'linux' and extra == 'cuda13' and python_version >= '3'",
     ],
 )
-def test_the_projects_own_requirement_of_the_extra_is_enough(own: str) -> None:
+def test_the_projects_own_requirement_of_the_extra_is_enough(own):
     text = with_requirement(f"{CUDART} ==13.0.* {own}")
     extra = "cuda-13" if "CUDA_13" in own else "cuda13"
     assert requirements.require(text, {CUDART: "13.0.96"}, extra=extra) == (text, [])
     assert requirements.require(text, {CUDART: None}, extra=extra) == (text, [])
 
 
-def test_a_requirement_that_excludes_the_linked_version_is_an_error() -> None:
+def test_a_requirement_that_excludes_the_linked_version_is_an_error():
     with pytest.raises(ActionError) as caught:
         requirements.require(with_requirement("nvidia-cuda-runtime>=13.1"), {CUDART: "13.0.96"})
     assert str(caught.value) == (
@@ -118,20 +116,20 @@ def test_a_requirement_that_excludes_the_linked_version_is_an_error() -> None:
     )
 
 
-def test_an_unknown_version_needs_the_projects_own_requirement() -> None:
+def test_an_unknown_version_needs_the_projects_own_requirement():
     text = with_requirement("nvidia-cuda-runtime>=13,<14")
     assert requirements.require(text, {CUDART: None}) == (text, [])
     with pytest.raises(ActionError, match="the toolkit does not give the version it was linked with"):
         requirements.require(TEXT, {CUDART: None})
 
 
-def test_an_unknown_version_is_enough_with_proved_bounds() -> None:
+def test_an_unknown_version_is_enough_with_proved_bounds():
     bounds = requirements.Bounds(Requirement("nvidia-cuda-runtime>=13.0,<14"), ("12.99999", "14"))
     _, added = requirements.require(TEXT, {CUDART: None}, proved={CUDART: bounds})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 
 
-def test_invalid_requirements_are_errors() -> None:
+def test_invalid_requirements_are_errors():
     with pytest.raises(ActionError, match="a Requires-Dist that is not valid: numpy >one"):
         requirements.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
     with pytest.raises(ActionError, match="the toolkit reports version 'new' for nvidia-cuda-runtime"):

@@ -1,7 +1,5 @@
 """A wheel gets the parts of the runtime that it needs; everything in it works without the others."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -172,7 +170,7 @@ def modules_of(site: Path) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_every_module_of_a_wheel_can_be_imported(wheel: tuple[Kind, Path]) -> None:
+def test_every_module_of_a_wheel_can_be_imported(wheel):
     kind, site = wheel
     code = f"""
 import importlib
@@ -190,9 +188,7 @@ for name in {modules_of(site)}:
 
 
 @pytest.mark.thorough
-def test_the_commands_that_a_wheel_has_work_and_the_others_say_why_they_are_not_there(
-    wheel: tuple[Kind, Path],
-) -> None:
+def test_the_commands_that_a_wheel_has_work_and_the_others_say_why_they_are_not_there(wheel):
     kind, site = wheel
     there = kind.commands.split()
     status, text = command(site, "explain")
@@ -223,7 +219,7 @@ def test_the_commands_that_a_wheel_has_work_and_the_others_say_why_they_are_not_
 
 
 @pytest.mark.thorough
-def test_a_name_that_a_wheel_does_not_have_is_an_import_error_that_says_so(wheel: tuple[Kind, Path]) -> None:
+def test_a_name_that_a_wheel_does_not_have_is_an_import_error_that_says_so(wheel):
     _, site = wheel
     names = [name for names in HOMES.values() for name in names]
     code = f"""
@@ -247,9 +243,7 @@ for name in {names}:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("brought", BROUGHT)
-def test_files_that_the_environment_names_are_used_or_refused_with_a_reason(
-    wheel: tuple[Kind, Path], brought: str, built_stub: Path
-) -> None:
+def test_files_that_the_environment_names_are_used_or_refused_with_a_reason(wheel, brought, built_stub):
     _, site = wheel
     if "kernelset" not in modules_of(site):
         return
@@ -293,7 +287,7 @@ def test_files_that_the_environment_names_are_used_or_refused_with_a_reason(
 
 
 @pytest.mark.thorough
-def test_a_wheel_with_cuda_kernels_alone_runs_them(tmp_path: Path, built_stub: Path) -> None:
+def test_a_wheel_with_cuda_kernels_alone_runs_them(tmp_path, built_stub):
     site = tmp_path / "site"
     of_cuda(site)
     code = """
@@ -309,7 +303,7 @@ kernels.release()
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.most])
-def test_the_runtime_in_a_wheel_is_small(name: str, tmp_path: Path) -> None:
+def test_the_runtime_in_a_wheel_is_small(name, tmp_path):
     """The limits only ever fall."""
     KINDS[name].lay(tmp_path / "site")
     home = tmp_path / "site" / "demo" / "_gpuforge"
@@ -321,7 +315,7 @@ def test_the_runtime_in_a_wheel_is_small(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_set_of_another_wheel_that_needs_more_is_refused_with_a_reason(tmp_path: Path) -> None:
+def test_a_set_of_another_wheel_that_needs_more_is_refused_with_a_reason(tmp_path):
     site, other = tmp_path / "site", tmp_path / "other"
     of_cuda(site)
     write_set(other / "kernels" / "with-cpu", cpu="with-cpu-library")
@@ -356,11 +350,11 @@ def packed(data: bytes) -> int:
         ("# from ._gpuforge import KernelSet", set()),
     ],
 )
-def test_what_a_python_file_imports_of_the_runtime(source: str, found: set[str]) -> None:
+def test_what_a_python_file_imports_of_the_runtime(source, found):
     assert embed.imported(source.encode()) == found
 
 
-def test_what_the_packages_own_files_import_is_copied(tmp_path: Path) -> None:
+def test_what_the_packages_own_files_import_is_copied(tmp_path):
     for number, text in enumerate(["", "from ._gpuforge.crossover import Crossover\n"]):
         site = tmp_path / str(number) / "site"
         (site / "demo").mkdir(parents=True)
@@ -371,7 +365,7 @@ def test_what_the_packages_own_files_import_is_copied(tmp_path: Path) -> None:
         assert ("demo/_gpuforge/crossover.py" in added) is bool(text)
 
 
-def test_ptx_is_in_the_kernel_cache_of_a_package_that_imports_it(tmp_path: Path) -> None:
+def test_ptx_is_in_the_kernel_cache_of_a_package_that_imports_it(tmp_path):
     for number, text in enumerate(["", "from ._gpuforge.cache import KernelCache\n"]):
         site = tmp_path / str(number) / "site"
         (site / "demo").mkdir(parents=True)
@@ -383,7 +377,7 @@ def test_ptx_is_in_the_kernel_cache_of_a_package_that_imports_it(tmp_path: Path)
 
 
 @pytest.mark.thorough
-def test_a_library_that_is_not_there_has_a_reason_in_a_wheel_without_libraries(tmp_path: Path) -> None:
+def test_a_library_that_is_not_there_has_a_reason_in_a_wheel_without_libraries(tmp_path):
     site = tmp_path / "site"
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("from ._gpuforge import KernelLibrary\n")
@@ -398,7 +392,7 @@ except demo._gpuforge.UnknownKernel as error:
     assert python(site, code) == "this wheel has no kernel library 'solver'; it has: x\n"
 
 
-def test_the_header_is_there_if_the_manifest_wants_it(tmp_path: Path) -> None:
+def test_the_header_is_there_if_the_manifest_wants_it(tmp_path):
     site = tmp_path / "site"
     embed_sets(site, write_set(tmp_path / "packed/kernels/x"), c_header=True)
     status, text = command(site, "include")
@@ -408,6 +402,6 @@ def test_the_header_is_there_if_the_manifest_wants_it(tmp_path: Path) -> None:
     assert names == {header.name}  # and not what it is made of
 
 
-def test_optional_parts_are_modules_that_something_enters() -> None:
+def test_optional_parts_are_modules_that_something_enters():
     modules: Mapping[str, object] = embed._modules()
     assert embed.OPTIONAL.keys() <= modules.keys()

@@ -1,7 +1,5 @@
 """What a wheel says of its build: the record and the bill of materials, the same bytes every time."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -63,7 +61,7 @@ def bill(tree: Path) -> dict[str, Any]:
     return found
 
 
-def test_grafted_libraries_and_required_distributions_are_in_one_valid_bill(tree: Path) -> None:
+def test_grafted_libraries_and_required_distributions_are_in_one_valid_bill(tree):
     found = bill(tree)
     parts = {part["bom-ref"]: part for part in found["components"]}
     assert set(parts) == {
@@ -88,7 +86,7 @@ def test_grafted_libraries_and_required_distributions_are_in_one_valid_bill(tree
     assert names == {"gpuforge.cdx.json", "own.cdx.json"}  # auditwheel's is merged, the project's own stays
 
 
-def test_the_same_wheel_has_the_same_bill(tree: Path, tmp_path: Path) -> None:
+def test_the_same_wheel_has_the_same_bill(tree, tmp_path):
     first = bill(tree)
     (tree / "demo-1.0.dist-info" / "sboms" / records.AUDITWHEEL).write_text(json.dumps(AUDITWHEEL))
     moved = tree.rename(tmp_path / "elsewhere")
@@ -125,7 +123,7 @@ OF_CELL = {
 
 
 @pytest.mark.parametrize(("name", "record"), [("host", OF_HOST), ("kernels", OF_KERNELS), ("cell", OF_CELL)])
-def test_the_file_of_a_record(name: str, record: dict[str, Any], tmp_path: Path) -> None:
+def test_the_file_of_a_record(name, record, tmp_path):
     (tmp_path / "demo-1.0.dist-info").mkdir()
     records.write_record(tmp_path, record, {"requirements": {}, "floors": {}} if name == "cell" else {})
     found = (tmp_path / "demo-1.0.dist-info" / "gpuforge.json").read_text()

@@ -1,7 +1,5 @@
 """Variant wheels: names, variant.json by the rules of PEP 825 and PEP 850, and the index of a release."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
@@ -109,7 +107,7 @@ def content(wheel: Path) -> dict[str, Any]:
         return found
 
 
-def test_the_label_is_in_the_name_and_the_properties_in_the_wheel(tmp_path: Path) -> None:
+def test_the_label_is_in_the_name_and_the_properties_in_the_wheel(tmp_path):
     wheel = made(tmp_path)
     assert wheel.name == f"{NAME}-cu13.0.whl"
     found = content(wheel)
@@ -121,7 +119,7 @@ def test_the_label_is_in_the_name_and_the_properties_in_the_wheel(tmp_path: Path
     }
 
 
-def test_variantlib_reads_the_name_and_the_properties(tmp_path: Path) -> None:
+def test_variantlib_reads_the_name_and_the_properties(tmp_path):
     wheel = made(tmp_path)
     match = VALIDATION_WHEEL_NAME_REGEX.fullmatch(wheel.name)
     assert match
@@ -139,7 +137,7 @@ def test_variantlib_reads_the_name_and_the_properties(tmp_path: Path) -> None:
     assert provider[1].object_reference == "nvidia_variant_provider.plugin:NvidiaVariantPlugin"
 
 
-def test_variantlib_chooses_the_wheel_for_the_torch_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variantlib_chooses_the_wheel_for_the_torch_that_is_there(monkeypatch):
     releases = [(("torch", "2.10"),), (("torch", "2.11"), ("flash-attn", "3"))]
     found = [variants.describe("13.0", ["90_real"], each) for each in releases]
     for each in found:
@@ -159,21 +157,21 @@ def test_variantlib_chooses_the_wheel_for_the_torch_that_is_there(monkeypatch: p
         assert chosen[0].label == label
 
 
-def test_a_wheel_without_gpu_code_requires_only_a_driver() -> None:
+def test_a_wheel_without_gpu_code_requires_only_a_driver():
     found = variants.describe("13.0", [])
     jsonschema.validate(found, RULES)
     assert found["variants"]["cu13.0"] == {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}
 
 
 @pytest.mark.parametrize("change", [{}, {"requires": []}, {"plugin-api": "x"}])
-def test_variantlib_refuses_a_description_without_provider(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_variantlib_refuses_a_description_without_provider(tmp_path, change):
     found = content(made(tmp_path))
     found["providers"] = {"nvidia": change} if change else {}
     with pytest.raises(ValidationError):
         VariantDistInfo(json.dumps(found))
 
 
-def test_a_variant_differs_in_the_description_and_record_only(tmp_path: Path) -> None:
+def test_a_variant_differs_in_the_description_and_record_only(tmp_path):
     before, after = finished(tmp_path), made(tmp_path)
     with zipfile.ZipFile(before) as old, zipfile.ZipFile(after) as new:
         added = set(new.namelist()) - set(old.namelist())
@@ -183,7 +181,7 @@ def test_a_variant_differs_in_the_description_and_record_only(tmp_path: Path) ->
     assert again.read_bytes() == after.read_bytes()
 
 
-def test_the_index_lists_every_variant_of_the_release(tmp_path: Path) -> None:
+def test_the_index_lists_every_variant_of_the_release(tmp_path):
     dist = tmp_path / "dist"
     dist.mkdir()
     for wheel in (made(tmp_path), made(tmp_path, "12.4", "70_real"), finished(tmp_path)):
@@ -199,7 +197,7 @@ def test_the_index_lists_every_variant_of_the_release(tmp_path: Path) -> None:
     assert set(VariantsJson(found).variants) == {"cu12.4", "cu13.0"}
 
 
-def test_one_label_for_two_sets_of_properties_is_refused(tmp_path: Path) -> None:
+def test_one_label_for_two_sets_of_properties_is_refused(tmp_path):
     made(tmp_path)
     other = made(tmp_path / "other", "13.0", "120_real")
     other.rename(tmp_path / "out-13.0" / "wheel" / other.name.replace("cp311", "cp312"))
@@ -221,11 +219,11 @@ def test_one_label_for_two_sets_of_properties_is_refused(tmp_path: Path) -> None
         (f"{NAME}-CU13.whl", None),
     ],
 )
-def test_variant_wheels_are_recognised_by_their_names(name: str, release: str | None) -> None:
+def test_variant_wheels_are_recognised_by_their_names(name, release):
     assert variants.release_of(name) == release
 
 
-def test_a_variant_wheel_without_its_description_is_an_error(tmp_path: Path) -> None:
+def test_a_variant_wheel_without_its_description_is_an_error(tmp_path):
     finished(tmp_path).rename(tmp_path / f"{NAME}-cu13.0.whl")
     with pytest.raises(ActionError, match=r"cu13\.0\.whl has no variant\.json that can be read"):
         variants.index(tmp_path, ["demo-1.0"])
@@ -246,7 +244,7 @@ def test_a_variant_wheel_without_its_description_is_an_error(tmp_path: Path) -> 
         ([], None, ""),
     ],
 )
-def test_the_values_of_sm_arch(archs: list[str], ptx: str | None, found: str) -> None:
+def test_the_values_of_sm_arch(archs, ptx, found):
     assert " ".join(variant_gpus(targets(archs, ptx))) == found
 
 
@@ -260,7 +258,7 @@ def reported(gpu: tuple[int, int]) -> set[str]:
 @pytest.mark.parametrize(
     "archs", [["80"], ["75", "86"], ["90a"], ["100f"], ["100a", "103a"], ["70", "80", "90", "120f"]]
 )
-def test_a_gpu_that_is_offered_the_wheel_runs_it(archs: list[str], ptx: str | None) -> None:
+def test_a_gpu_that_is_offered_the_wheel_runs_it(archs, ptx):
     wanted = targets(archs, ptx)
     for gpu in _capabilities() - EMBEDDED:
         runs = any(

@@ -1,7 +1,5 @@
 """Commands and manifests of the pages, as far as they are quick; tests/integration/test_page_snippets.py runs them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -20,9 +18,7 @@ FILES = (README, *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").rglob("*.md
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(FILES)}
 
 
-def test_the_build_of_the_readme_can_be_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_build_of_the_readme_can_be_planned(tmp_path, monkeypatch, capsys):
     command = "build recipes/cufinufft --cuda 13 --archs 90"
     assert f"$ gpuforge {command}\n" in README.read_text()
     monkeypatch.chdir(ROOT)
@@ -31,7 +27,7 @@ def test_the_build_of_the_readme_can_be_planned(
     assert capsys.readouterr().out
 
 
-def test_the_manifest_of_the_readme_is_the_recipes_shortened() -> None:
+def test_the_manifest_of_the_readme_is_the_recipes_shortened():
     (text,) = (
         each.text
         for each in tutorial.blocks(README)
@@ -49,7 +45,7 @@ def has(whole: dict[str, Any], part: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if COMMAND.search(text)])
-def test_commands_of_a_page_have_their_options(page: str) -> None:
+def test_commands_of_a_page_have_their_options(page):
     for line in COMMAND.findall(PAGES[page]):
         words = line.partition(" -- ")[0].partition(" #")[0].split()
         command: click.Command | None = main.cli

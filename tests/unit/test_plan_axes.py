@@ -1,14 +1,12 @@
 """`[axes]`: the maintainer's own dimensions, from the manifest to cells, actions, keys and wheels."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe, plan_of, problems, request_of
+from plan_samples import plan_of, problems, request_of
 
 from gpuforge.actions.cell_actions import Plan
 from gpuforge.actions.wheel import record_of
@@ -18,7 +16,6 @@ from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Choice, matrix, select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.site import Machine
 
 AXES = """
 [axes]
@@ -45,7 +42,7 @@ def requests(plan: Plan, program: str) -> dict[str, Any]:
     return {action.id: request_of(action) for action in found}
 
 
-def test_each_value_that_a_toolkit_has_is_a_cell(recipe: LoadRecipe) -> None:
+def test_each_value_that_a_toolkit_has_is_a_cell(recipe):
     assert ids(recipe(NAME, OLD, NEW, ONE, add=AXES)) == [
         "cp311-cu12.4-torch2.10-x86_64",
         "cp311-cu13.0-torch2.11-x86_64",
@@ -53,7 +50,7 @@ def test_each_value_that_a_toolkit_has_is_a_cell(recipe: LoadRecipe) -> None:
     ]
 
 
-def test_two_axes_make_every_combination(recipe: LoadRecipe) -> None:
+def test_two_axes_make_every_combination(recipe):
     axes = AXES.replace("[build]", 'blas = ["mkl", "open"]\n[build]\nenv = { BLAS = "{blas}" }')
     assert ids(recipe(NAME, OLD, ONE, add=axes))[:3] == [
         "cp311-cu12.4-torch2.10-blasmkl-x86_64",
@@ -63,9 +60,7 @@ def test_two_axes_make_every_combination(recipe: LoadRecipe) -> None:
 
 
 @pytest.mark.parametrize("spans", ["", SPANS.replace('"torch"', '"torch", "a", "b", "c", "d", "e", "f"')])
-def test_more_combinations_than_anybody_could_build_are_refused_at_once(
-    recipe: LoadRecipe, spans: str
-) -> None:
+def test_more_combinations_than_anybody_could_build_are_refused_at_once(recipe, spans):
     """They are counted, not listed: these are ten thousand millions."""
     values = json.dumps([f"v{number}" for number in range(30)])
     more = "".join(f"{name} = {values}\n" for name in "abcdef")
@@ -75,7 +70,7 @@ def test_more_combinations_than_anybody_could_build_are_refused_at_once(
         recipe(NAME, add=axes + spans)
 
 
-def test_one_wheel_serves_the_values_that_it_spans(recipe: LoadRecipe, machine: Machine) -> None:
+def test_one_wheel_serves_the_values_that_it_spans(recipe, machine):
     file = recipe(OLD, NEW, ONE, add=AXES + SPANS)
     assert ids(file) == ["cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64"]
     plan = plan_of(file, machine, cuda=["13"])
@@ -89,7 +84,7 @@ def test_one_wheel_serves_the_values_that_it_spans(recipe: LoadRecipe, machine: 
     assert [each["requires"] for each in tried.values()] == [["torch>=2.11,<2.16"], ["torch>=2.15,<2.16"]]
 
 
-def test_the_values_are_in_every_place_that_may_use_them(recipe: LoadRecipe, machine: Machine) -> None:
+def test_the_values_are_in_every_place_that_may_use_them(recipe, machine):
     kernels = ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nflags = ["-DTORCH={torch}"]')
     env = ("[build]", '[build]\nenv = { WANT = "{torch} ${torch} {{torch}}" }')
     file = recipe(NAME, NEW, ONE, kernels, add=AXES.replace(*env))
@@ -106,7 +101,7 @@ def test_the_values_are_in_every_place_that_may_use_them(recipe: LoadRecipe, mac
     ]
 
 
-def test_what_does_not_use_an_axis_is_done_once(recipe: LoadRecipe, machine: Machine) -> None:
+def test_what_does_not_use_an_axis_is_done_once(recipe, machine):
     plan = plan_of(recipe(NAME, NEW, ONE, add=AXES), machine, cuda=["13"])
     names = [action.id for action in plan.actions]
     assert names.count("cu13.0/kernels/default-kernels/kernels/one.cu") == 1
@@ -119,7 +114,7 @@ def test_what_does_not_use_an_axis_is_done_once(recipe: LoadRecipe, machine: Mac
     assert shared.cells == ("cp311-cu13.0-torch2.11-x86_64", "cp311-cu13.0-torch2.15-x86_64")
 
 
-def test_what_uses_one_of_two_axes_is_done_once_for_the_other(recipe: LoadRecipe, machine: Machine) -> None:
+def test_what_uses_one_of_two_axes_is_done_once_for_the_other(recipe, machine):
     two = AXES.replace("[build]", 'blas = ["mkl", "open"]\n[build]').replace('["true"]', '["true", "{blas}"]')
     plan = plan_of(recipe(NEW, ONE, add=two + '[wheel]\nnaming = ["local"]\n'), machine, cuda=["13"])
     environments = [action for action in plan.actions if action.id.endswith("/environment")]
@@ -130,14 +125,14 @@ def test_what_uses_one_of_two_axes_is_done_once_for_the_other(recipe: LoadRecipe
     assert len(plan.tests) == 4
 
 
-def test_keys_are_those_of_a_build_of_one_cell(recipe: LoadRecipe, machine: Machine) -> None:
+def test_keys_are_those_of_a_build_of_one_cell(recipe, machine):
     file = recipe(NAME, OLD, NEW, ONE, add=AXES)
     whole = {name: key.digest for name, key in keys(plan_of(file, machine).actions).items()}
     alone = keys(plan_of(file, machine, cell="cp311-cu13.0-torch2.15-x86_64").actions)
     assert {name: key.digest for name, key in alone.items()}.items() <= whole.items()
 
 
-def test_a_new_value_leaves_the_others_keys_alone(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_new_value_leaves_the_others_keys_alone(recipe, machine):
     new = AXES.replace('"2.15"]', '"2.15", "2.16"]')
     wider = (NEW[0], NEW[1].replace('"2.15"]', '"2.15", "2.16"]'))
     before = keys(plan_of(recipe(NAME, OLD, NEW, ONE, add=AXES), machine).actions)
@@ -148,7 +143,7 @@ def test_a_new_value_leaves_the_others_keys_alone(recipe: LoadRecipe, machine: M
     assert [name for name in kept if before[name].digest != after[name].digest] == []
 
 
-def test_axis_chooses_cells(recipe: LoadRecipe) -> None:
+def test_axis_chooses_cells(recipe):
     file = recipe(NAME, OLD, NEW, ONE, add=AXES)
     chosen = select(file, "x86_64", Choice(axis=["torch=2.15", "torch=2.10"]))
     assert [cell.axes for cell in chosen.cells] == [(("torch", "2.10"),), (("torch", "2.15"),)]
@@ -165,9 +160,7 @@ def test_axis_chooses_cells(recipe: LoadRecipe) -> None:
         ("torch=2.15", SPANS, "one wheel serves every value of this axis"),
     ],
 )
-def test_an_axis_that_is_not_there_is_refused(
-    recipe: LoadRecipe, axis: str, spans: str, message: str
-) -> None:
+def test_an_axis_that_is_not_there_is_refused(recipe, axis, spans, message):
     with pytest.raises(UsageError, match=r"--axis torh?c?h?") as caught:
         select(recipe(NAME, OLD, NEW, ONE, add=AXES + spans), "x86_64", Choice(axis=[axis]))
     assert message in str(caught.value)
@@ -210,8 +203,8 @@ def test_an_axis_that_is_not_there_is_refused(
     ],
 )
 def test_a_package_of_another_cuda_major_is_refused_before_anything_runs(
-    recipe: LoadRecipe, machine: Machine, change: list[tuple[str, str]], add: str, message: str, hint: str
-) -> None:
+    recipe, machine, change, add, message, hint
+):
     found = [(d.message, d.hint) for d in problems(recipe(ONE, *change, add=add), machine)]
     own_index = (
         '; or [indexes] torch = "https://download.pytorch.org/whl/cu{cuda-short}", where it is for each CUDA'
@@ -228,13 +221,11 @@ def test_a_package_of_another_cuda_major_is_refused_before_anything_runs(
         "torch",
     ],
 )
-def test_what_may_fit_the_toolkit_is_not_refused(
-    recipe: LoadRecipe, machine: Machine, requirement: str
-) -> None:
+def test_what_may_fit_the_toolkit_is_not_refused(recipe, machine, requirement):
     assert plan_of(recipe(add=f'\n[build]\nrequires = ["{requirement}"]\n'), machine, cuda=["12"]).cells
 
 
-def test_wheels_of_two_values_need_two_names(recipe: LoadRecipe, machine: Machine) -> None:
+def test_wheels_of_two_values_need_two_names(recipe, machine):
     with pytest.raises(UsageError, match="would have the same file name") as caught:
         plan_of(recipe(OLD, NEW, ONE, add=AXES), machine)
     assert 'naming = ["local"] or ["variant"] puts torch into the file name' in str(caught.value)
@@ -246,9 +237,7 @@ def labels(plan: Plan) -> list[str]:
     return [each["label"] for each in requests(plan, "wheel.PackageWheel").values()]
 
 
-def test_a_label_of_the_maintainers_own_is_appended_to_the_version(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_a_label_of_the_maintainers_own_is_appended_to_the_version(recipe, machine):
     named = AXES + '[wheel]\nnaming = ["local"]\nlabel = "{0}"\n'
     local = recipe(OLD, NEW, ONE, add=named.replace("{0}", "cu{cuda-short}torch{torch}"))
     assert labels(plan_of(local, machine)) == ["cu124torch2.10", "cu130torch2.11", "cu130torch2.15"]
@@ -260,7 +249,7 @@ def test_a_label_of_the_maintainers_own_is_appended_to_the_version(
         recipe(ONE, add='\n[wheel]\nlabel = "cu{cuda-short}"\n')
 
 
-def test_a_variant_has_the_axes_that_are_releases_of_packages(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_variant_has_the_axes_that_are_releases_of_packages(recipe, machine):
     named = AXES + '[wheel]\nnaming = ["variant"]\n'
     plan = plan_of(recipe(OLD, NEW, ONE, add=named), machine)
     assert [each["axes"] for each in requests(plan, "wheel.VariantWheel").values()] == [
@@ -276,7 +265,7 @@ def test_a_variant_has_the_axes_that_are_releases_of_packages(recipe: LoadRecipe
     assert '[wheel] spans = ["blas"]' in str(caught.value)
 
 
-def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> None:
+def test_the_record_names_the_values(recipe, machine):
     file = recipe(NEW, ONE, add=AXES + SPANS)
     cell = select(file, "x86_64", Choice(cuda=["13"])).cells[0]
     at, host = machine.host_at(cell)
@@ -286,7 +275,7 @@ def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> No
     assert "axes" not in record_of(plain, at, select(plain, "x86_64").cells[0], host, host)
 
 
-def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: LoadRecipe) -> None:
+def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe):
     file = recipe(NAME, NEW, ONE, add=AXES)
     versions = dict(file.manifest.cuda.versions)
     versions["13"] = versions["13"].model_copy(update={"archs": ("90a",)})
@@ -299,7 +288,7 @@ def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: Load
     assert there.whole.cuda.versions["13"].archs == ("80", "90a")
 
 
-def test_ci_jobs_have_the_values() -> None:
+def test_ci_jobs_have_the_values():
     job = {"cell": "c", "machine": "x86_64", "axes": {"torch": "2.11"}}
     assert json.loads(github([job]))["include"][0]["axes"] == {"torch": "2.11"}
     assert 'AXES: "torch=2.11"' in gitlab([job], "matrix-gitlab.yml")
@@ -308,7 +297,7 @@ def test_ci_jobs_have_the_values() -> None:
 INDEX = '[indexes]\ntorch = "https://download.example/whl/cu{cuda-short}/{torch}"\n'
 
 
-def test_an_index_of_a_package_is_for_a_toolkit_and_a_value(recipe: LoadRecipe, machine: Machine) -> None:
+def test_an_index_of_a_package_is_for_a_toolkit_and_a_value(recipe, machine):
     """torch 2.11 on PyPI is for CUDA 13; its own index has it for CUDA 12, too."""
     file = recipe(ONE, add=AXES.replace('"2.10", ', "") + SPANS[:8] + 'naming = ["local"]\n' + INDEX)
     plan = plan_of(file, machine)
@@ -341,7 +330,7 @@ def test_an_index_of_a_package_is_for_a_toolkit_and_a_value(recipe: LoadRecipe, 
         ('[indexes]\ntorch = "https://x/{cuda-shrt}"\n', "did you mean {cuda-short}?"),
     ],
 )
-def test_an_index_that_cannot_be_used_is_refused(recipe: LoadRecipe, text: str, message: str) -> None:
+def test_an_index_that_cannot_be_used_is_refused(recipe, text, message):
     with pytest.raises(UsageError) as caught:
         recipe(add=f"\n{text}")
     assert message in str(caught.value)

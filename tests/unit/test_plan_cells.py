@@ -1,9 +1,6 @@
 """The matrix and the choice among its cells."""
 
-from __future__ import annotations
-
 import pytest
-from plan_samples import LoadRecipe
 
 from gpuforge.errors import UsageError
 from gpuforge.plan.cell import Choice, matrix, select
@@ -11,7 +8,7 @@ from gpuforge.plan.cell import Choice, matrix, select
 PYTHONS = 'python = ["3.11", "3.13"]'
 
 
-def test_every_toolkit_with_every_python(recipe: LoadRecipe) -> None:
+def test_every_toolkit_with_every_python(recipe):
     assert [cell.id for cell in matrix(recipe().manifest, "x86_64")] == [
         "cp311-cu12.4-x86_64",
         "cp313-cu12.4-x86_64",
@@ -27,12 +24,12 @@ def test_every_toolkit_with_every_python(recipe: LoadRecipe) -> None:
         ('abi = "abi3"\npython = ["3.11"]', ["cp311-abi3-cu12.4-x86_64", "cp311-abi3-cu13.0-x86_64"]),
     ],
 )
-def test_one_wheel_for_all_pythons(recipe: LoadRecipe, change: str, expected: list[str]) -> None:
+def test_one_wheel_for_all_pythons(recipe, change, expected):
     file = recipe((PYTHONS, change))
     assert [cell.id for cell in matrix(file.manifest, "x86_64")] == expected
 
 
-def test_each_naming_has_its_cells(recipe: LoadRecipe) -> None:
+def test_each_naming_has_its_cells(recipe):
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "plain"]\n')
     ids = [cell.id for cell in matrix(file.manifest, "x86_64")]
     assert len(ids) == len(set(ids)) == 8
@@ -48,7 +45,7 @@ def test_each_naming_has_its_cells(recipe: LoadRecipe) -> None:
         ({"cuda": ["12", "13"], "python": ["3.11"]}, ["cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64"]),
     ],
 )
-def test_choice(recipe: LoadRecipe, choice: dict[str, list[str]], chosen: list[str]) -> None:
+def test_choice(recipe, choice, chosen):
     selection = select(recipe(), "x86_64", Choice(**choice))  # type: ignore[arg-type]
     assert [cell.id for cell in selection.cells] == chosen
     assert len(selection.cells) + len(selection.left_out) == 4
@@ -73,21 +70,19 @@ def test_choice(recipe: LoadRecipe, choice: dict[str, list[str]], chosen: list[s
         ),
     ],
 )
-def test_what_the_manifest_lacks_is_an_error(
-    recipe: LoadRecipe, choice: dict[str, list[str]], message: str
-) -> None:
+def test_what_the_manifest_lacks_is_an_error(recipe, choice, message):
     with pytest.raises(UsageError) as caught:
         select(recipe(), "x86_64", Choice(**choice))  # type: ignore[arg-type]
     assert str(caught.value).endswith(message)
 
 
-def test_the_stable_abi_serves_newer_pythons_only(recipe: LoadRecipe) -> None:
+def test_the_stable_abi_serves_newer_pythons_only(recipe):
     file = recipe((PYTHONS, 'abi = "abi3"\npython = ["3.11"]'))
     assert len(select(file, "x86_64", Choice(cuda=["13"], python=["3.14"])).cells) == 1
     with pytest.raises(UsageError, match=r"the wheel's stable ABI starts at 3\.11"):
         select(file, "x86_64", Choice(python=["3.10"]))
 
 
-def test_a_cell_is_not_chosen_twice(recipe: LoadRecipe) -> None:
+def test_a_cell_is_not_chosen_twice(recipe):
     with pytest.raises(UsageError, match="--cell names one cell"):
         select(recipe(), "x86_64", Choice(cuda=["13"], cell="cp311-cu13.0-x86_64"))

@@ -1,7 +1,5 @@
 """What a change touches: of sources, headers, links, settings, the machine or gpuforge's own code."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
@@ -32,9 +30,7 @@ FILES = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
 PLANNING = ("actions", "manifest", "plan", "toolchains", "toolkits")
 
 
-def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(recipe, machine):
     before = plan_of(recipe(), machine, **ONE_CELL)
     names = ("SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY", "GPUFORGE_NO_SCCACHE", "SCCACHE_SERVER_PORT")
     after = plan_of(recipe(), machine, dict.fromkeys(names, "secret"), **ONE_CELL)
@@ -47,9 +43,7 @@ def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
     assert variables.build_passes({}, contained=True) == ("GPUFORGE_NO_SCCACHE", "SCCACHE_CACHE_SIZE")
 
 
-def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(recipe, machine):
     file = recipe()
     before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "kernels/one.cu").write_text("// changed\n")
@@ -60,7 +54,7 @@ def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
     }
 
 
-def test_a_host_source_leaves_kernels_alone(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_host_source_leaves_kernels_alone(recipe, machine):
     file = recipe()
     before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
@@ -88,9 +82,7 @@ def test_a_host_source_leaves_kernels_alone(recipe: LoadRecipe, machine: Machine
     ],
     ids=["a comment", "the test command", "what the audit accepts"],
 )
-def test_a_change_of_the_manifest_touches_what_it_is_about_alone(
-    recipe: LoadRecipe, machine: Machine, written: str, old: str, new: str, touched: set[str]
-) -> None:
+def test_a_change_of_the_manifest_touches_what_it_is_about_alone(recipe, machine, written, old, new, touched):
     file = recipe(add=f"\n{written}\n")
     before = plan_of(file, machine, **ONE_CELL)
     assert old in file.text
@@ -98,7 +90,7 @@ def test_a_change_of_the_manifest_touches_what_it_is_about_alone(
     assert changed(before, plan_of(load(file.folder), machine, **ONE_CELL)) == touched
 
 
-def test_build_products_are_no_source(recipe: LoadRecipe, machine: Machine) -> None:
+def test_build_products_are_no_source(recipe, machine):
     file = recipe()
     before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "build/junk.o").write_text("other")
@@ -107,9 +99,7 @@ def test_build_products_are_no_source(recipe: LoadRecipe, machine: Machine) -> N
     assert changed(before, plan_of(file, machine, **ONE_CELL)) == set()
 
 
-def test_another_folder_has_the_same_keys(
-    recipe: LoadRecipe, machine: Machine, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_folder_has_the_same_keys(recipe, machine, tmp_path, monkeypatch):
     file = recipe()
     first = plan_of(file, machine, **ONE_CELL)
     elsewhere = file.folder.with_name("elsewhere")
@@ -117,7 +107,7 @@ def test_another_folder_has_the_same_keys(
     assert changed(first, plan_of(load(elsewhere), machine, **ONE_CELL)) == set()
 
 
-def test_a_header_touches_every_kernel_of_its_object(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_header_touches_every_kernel_of_its_object(recipe, machine):
     file = recipe(
         ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nheaders = ["kernels/*.cuh"]'),
         header="kernels/x.cuh",
@@ -130,14 +120,14 @@ def test_a_header_touches_every_kernel_of_its_object(recipe: LoadRecipe, machine
     }
 
 
-def test_a_file_named_like_a_fact_is_in_the_key(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_file_named_like_a_fact_is_in_the_key(recipe, machine):
     file = recipe(header="command")
     before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "command").write_text("changed\n")
     assert "cp311-cu13.0-x86_64/host-build" in changed(before, plan_of(file, machine, **ONE_CELL))
 
 
-def test_links_are_sources_and_count_by_what_they_lead_to(recipe: LoadRecipe, machine: Machine) -> None:
+def test_links_are_sources_and_count_by_what_they_lead_to(recipe, machine):
     file = recipe()
     (file.folder / "linked").symlink_to("src")
     inside = file.folder / "src/more.h"
@@ -151,9 +141,7 @@ def test_links_are_sources_and_count_by_what_they_lead_to(recipe: LoadRecipe, ma
     assert "cp311-cu13.0-x86_64/host-build" in changed(before, plan_of(file, machine, **ONE_CELL))
 
 
-def test_pip_constraints_are_in_the_key_and_passwords_are_not(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+def test_pip_constraints_are_in_the_key_and_passwords_are_not(recipe, machine, tmp_path):
     file = recipe()
     constraints = tmp_path / "constraints.txt"
     constraints.write_text("cmake<4")
@@ -166,9 +154,7 @@ def test_pip_constraints_are_in_the_key_and_passwords_are_not(
     assert "secret" not in str(keys(before.actions))
 
 
-def test_a_new_auditwheel_repairs_again(
-    recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_auditwheel_repairs_again(recipe, machine, monkeypatch):
     file = recipe()
     before = plan_of(file, machine, **ONE_CELL)
     real = programs._version
@@ -178,7 +164,7 @@ def test_a_new_auditwheel_repairs_again(
     }
 
 
-def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it() -> None:
+def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it():
     runtime = ROOT / "runtime"
     files = [path for path in runtime.rglob("*") if path.suffix in {".py", ".c", ".h"}]
     assert {str(path.relative_to(ROOT)) for path in files} <= {
@@ -187,7 +173,7 @@ def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it() ->
 
 
 @pytest.mark.xdist_group("architecture")  # which parses gpuforge once
-def test_what_a_step_imports_is_found_as_pythons_parser_finds_it() -> None:
+def test_what_a_step_imports_is_found_as_pythons_parser_finds_it():
     """In every file of gpuforge, also within functions; not what is imported for annotations alone."""
     steps = {path.relative_to(ROOT).as_posix() for path in STEPS}
     missing = {name: imported(name) - programs.read_by(name) for name in FILES - steps}
@@ -195,7 +181,7 @@ def test_what_a_step_imports_is_found_as_pythons_parser_finds_it() -> None:
 
 
 @pytest.mark.parametrize("path", STEPS, ids=lambda path: path.stem)
-def test_a_step_imports_where_it_works_what_its_key_must_cover(path: Path) -> None:
+def test_a_step_imports_where_it_works_what_its_key_must_cover(path):
     """What its module imports at the top from these folders is for decisions, and in no key."""
     tree = parsed(path)
     planning = {
@@ -247,12 +233,12 @@ def body(function: ast.FunctionDef) -> Iterator[ast.AST]:
         todo += [child for child in ast.iter_child_nodes(node) if child not in annotations]
 
 
-def test_the_key_of_a_step_covers_tables_and_programs_that_it_reads_by_name() -> None:
+def test_the_key_of_a_step_covers_tables_and_programs_that_it_reads_by_name():
     assert {"cuda/data/cuda.toml", "audit/data/loaders.toml"} < {*programs.files_of(AuditWheel.__module__)}
     assert "actions/pip_alone.py" in programs.files_of(FetchRequirements.__module__)
 
 
-def test_the_key_of_a_toolkit_covers_its_own_provider_and_no_table_that_the_plan_has_read() -> None:
+def test_the_key_of_a_toolkit_covers_its_own_provider_and_no_table_that_the_plan_has_read():
     step = FetchToolkit(provider="pypi", source=Wheels(()))
     found = programs.files_of(step.__module__, (), step.code())
     providers = [name for name in found if name.startswith("toolkits/providers/")]
@@ -260,7 +246,7 @@ def test_the_key_of_a_toolkit_covers_its_own_provider_and_no_table_that_the_plan
     assert [name for name in found if name.endswith(".toml")] == []
 
 
-def test_an_audit_rule_is_no_part_of_the_key_of_a_host_build() -> None:
+def test_an_audit_rule_is_no_part_of_the_key_of_a_host_build():
     assert not [
         name for name in programs.files_of(HostBuild.__module__) if name.startswith(("audit/", "package/"))
     ]
@@ -308,7 +294,7 @@ archs = ["80"]
 
 
 @pytest.mark.thorough
-def test_a_log_in_the_projects_folder_is_no_source(tmp_path: Path) -> None:
+def test_a_log_in_the_projects_folder_is_no_source(tmp_path):
     (tmp_path / "gpuforge.toml").write_text(MANIFEST)
     (tmp_path / "pyproject.toml").write_text("")
     (tmp_path / "other.log").write_text("")
@@ -327,7 +313,7 @@ def with_sdist(recipe: LoadRecipe, machine: Machine, sha256: str) -> Plan:
     return plan_of(recipe(add=f"\n[build]\noverlay = [{sdist}]\n"), machine, **ONE_CELL)
 
 
-def test_an_sdist_is_fetched_once_for_all_cells(recipe: LoadRecipe, machine: Machine) -> None:
+def test_an_sdist_is_fetched_once_for_all_cells(recipe, machine):
     plan = with_sdist(recipe, machine, ONE)
     fetched = [action for action in plan.actions if action.id.startswith("overlay/")]
     assert [(action.id, action.title, action.network) for action in fetched] == [
@@ -339,7 +325,7 @@ def test_an_sdist_is_fetched_once_for_all_cells(recipe: LoadRecipe, machine: Mac
     }
 
 
-def test_another_sha256_is_another_build(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+def test_another_sha256_is_another_build(recipe, machine, tmp_path):
     touched = changed(*(with_sdist(recipe, machine, sha256) for sha256 in (ONE, OTHER)))
     assert {"overlay/ducc-0", "cp311-cu13.0-x86_64/host-build"} <= touched
     assert not [name for name in touched if "kernels" in name]

@@ -1,7 +1,5 @@
 """A compiler cache that projects share: only with projects whose manifests name each other."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -31,7 +29,7 @@ def cache_of(folder: Path) -> Path:
     return sccache.folder(found.name, *found.manifests)
 
 
-def test_projects_that_name_each_other_share_one_cache_and_one_folder_for_builds(tmp_path: Path) -> None:
+def test_projects_that_name_each_other_share_one_cache_and_one_folder_for_builds(tmp_path):
     one = write(tmp_path / "one", 'name = "both", with = ["../two"]')
     two = write(tmp_path / "two", 'name = "both", with = ["../one"]')
     assert sharing(load(one)) == sharing(load(two))
@@ -42,7 +40,7 @@ def test_projects_that_name_each_other_share_one_cache_and_one_folder_for_builds
     assert cache_of(tmp_path.with_name("elsewhere") / "one") != cache_of(one)
 
 
-def test_the_user_says_which_projects_of_other_machines_are_the_same() -> None:
+def test_the_user_says_which_projects_of_other_machines_are_the_same():
     def name(at: str, identity: str | None, package: str = "mine") -> str:
         return sccache.folder(package, Path(at), identity=identity)
 
@@ -69,9 +67,7 @@ def test_the_user_says_which_projects_of_other_machines_are_the_same() -> None:
         (None, "does not exist"),
     ],
 )
-def test_nobody_gets_the_cache_of_a_project_that_does_not_name_it(
-    victim: str | None, why: str, tmp_path: Path
-) -> None:
+def test_nobody_gets_the_cache_of_a_project_that_does_not_name_it(victim, why, tmp_path):
     one = write(tmp_path / "one", 'name = "both", with = ["../two"]')
     three = write(tmp_path / "three", 'name = "both", with = ["../two"]')
     (tmp_path / "two").mkdir()

@@ -1,19 +1,16 @@
 """The front package: planned once, made from the wheels' metadata, refused where its extras would lead nowhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from audit_samples import wheel
-from plan_samples import LoadRecipe, plan_of
+from plan_samples import plan_of
 
 from gpuforge.actions.front import PackageFront, brought
 from gpuforge.audit import audit
 from gpuforge.errors import ActionError
 from gpuforge.package.contents import FrontExtra
 from gpuforge.plan.action import ActionInput, Workdir
-from gpuforge.plan.site import Machine
 from gpuforge.wheel import metadata
 
 FRONT = '\n[wheel]\nfront = "demo-cuda"\n'
@@ -21,7 +18,7 @@ BY_EXTRA = ("[cuda]\n", '[cuda]\nrequires = "extra"\n')
 BROUGHT = (FrontExtra("cuda12", "demo-cu12"), FrontExtra("cuda13", "demo-cu13", "cuda13"))
 
 
-def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: LoadRecipe, machine: Machine) -> None:
+def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe, machine):
     plan = plan_of(recipe(add=FRONT), machine)
     (made,) = (action for action in plan.actions if action.id == "front/wheel")
     assert [made.inputs[name] for name in ("of0", "of1")] == [
@@ -34,9 +31,7 @@ def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: LoadRecipe,
     assert plan_of(recipe(), machine).front is None
 
 
-def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(recipe, machine):
     assert brought(recipe(add=FRONT).manifest) == (
         FrontExtra("cuda12", "demo-pkg-cu12"),
         FrontExtra("cuda13", "demo-pkg-cu13"),
@@ -63,7 +58,7 @@ def made_of(tmp_path: Path, *of: Path) -> Path:
     return found
 
 
-def test_it_has_no_files_and_an_extra_for_each_major(tmp_path: Path) -> None:
+def test_it_has_no_files_and_an_extra_for_each_major(tmp_path):
     of = [declared(tmp_path / "12", "demo-cu12"), declared(tmp_path / "13", "demo-cu13", extra="cuda13")]
     found = made_of(tmp_path, *of)
     assert found.name == "demo_cuda-1.0-py3-none-any.whl"
@@ -84,9 +79,7 @@ def test_it_has_no_files_and_an_extra_for_each_major(tmp_path: Path) -> None:
         ("1.0", "cuda-13", "the front package installs demo-cu13[cuda13], and that wheel has no such extra"),
     ],
 )
-def test_it_is_refused_where_an_extra_would_lead_nowhere(
-    version: str, extra: str, why: str, tmp_path: Path
-) -> None:
+def test_it_is_refused_where_an_extra_would_lead_nowhere(version, extra, why, tmp_path):
     of = [declared(tmp_path / "12", "demo-cu12"), declared(tmp_path / "13", "demo-cu13", version, extra)]
     with pytest.raises(ActionError) as caught:
         made_of(tmp_path, *of)

@@ -1,7 +1,5 @@
 """Sources are built without their history: the version that git gives is left where setuptools-scm looks for it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -37,9 +35,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("revision", "described"), [("v1.2", "v1.2-0-g"), ("after", "v1.2-1-g")])
-def test_a_revision_keeps_its_version(
-    tmp_path: Path, repository: Path, revision: str, described: str
-) -> None:
+def test_a_revision_keeps_its_version(tmp_path, repository, revision, described):
     source = Revision(repository.as_uri(), revision)
     FetchSource(requested=source).run(Workdir(tmp_path, tmp_path))
     text = (tmp_path / "source" / git_version.FILE).read_text()
@@ -49,9 +45,7 @@ def test_a_revision_keeps_its_version(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("there", [False, True])
-def test_a_link_in_the_place_of_the_file_is_not_followed(
-    tmp_path: Path, repository: Path, there: bool
-) -> None:
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path, repository, there):
     """A repository that was made for it would have its tag's name written to a file of the user's."""
     users = tmp_path / "profile"
     if there:
@@ -68,7 +62,7 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(
 
 
 @pytest.mark.thorough
-def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path: Path, repository: Path) -> None:
+def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path, repository):
     (repository / "pyproject.toml").write_text('[build-system]\nrequires = ["setuptools"]\n')
     git(repository, "commit", "-am", "no scm")
     git(repository, "tag", "plain")
@@ -77,7 +71,7 @@ def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path: Path, repository
     assert sorted(path.name for path in (tmp_path / "source").iterdir()) == ["pyproject.toml"]
 
 
-def test_a_folder_without_a_version_has_none(tmp_path: Path, repository: Path) -> None:
+def test_a_folder_without_a_version_has_none(tmp_path, repository):
     assert git_version.described(tmp_path, os.environ) == ""
     git(repository, "tag", "-d", "v1.2")
     assert git_version.described(repository, os.environ) == ""
@@ -85,7 +79,7 @@ def test_a_folder_without_a_version_has_none(tmp_path: Path, repository: Path) -
     assert not (tmp_path / git_version.FILE).exists()
 
 
-def test_what_git_archive_filled_in_stays(tmp_path: Path) -> None:
+def test_what_git_archive_filled_in_stays(tmp_path):
     file = tmp_path / git_version.FILE
     file.write_text("node: $Format:%H$\n")
     git_version.write(tmp_path, "v1-2-g0123abc")
@@ -95,7 +89,7 @@ def test_what_git_archive_filled_in_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_an_sdist_of_this_machine_is_unpacked(tmp_path: Path) -> None:
+def test_an_sdist_of_this_machine_is_unpacked(tmp_path):
     subprocess.run(
         ["tar", "czf", "stored", "--transform", "s,^,demo-1.0/,", "file"],
         check=True,
@@ -115,7 +109,7 @@ def _with_file(folder: Path) -> Path:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("folder", [".", ".git"])
-def test_no_program_that_a_project_names_is_run_by_git(tmp_path: Path, repository: Path, folder: str) -> None:
+def test_no_program_that_a_project_names_is_run_by_git(tmp_path, repository, folder):
     """git fetches what is missing, by a program that the repository names; any folder can be one."""
     project = tmp_path / "project"
     project.mkdir()

@@ -1,7 +1,5 @@
 """Kernels in wheels of their own: planned, made, held back together and audited."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Iterator
@@ -46,9 +44,7 @@ def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
     return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine._replace(host_cuda=False))
 
 
-def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(recipe, machine):
     plan = plan_of(split(recipe), machine)
     made = [action.id for action in plan.actions if action.id.endswith(("/wheel", "/kernels-wheel"))]
     assert made == ["py3.11/wheel", "cu12.4/kernels-wheel", "py3.13/wheel", "cu13.0/kernels-wheel"]
@@ -66,7 +62,7 @@ def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(
         assert actions[f"cp311-cu13.0-x86_64/{step}"].inputs["kernels"] == plan.kernels["cp311-cu13.0-x86_64"]
 
 
-def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: LoadRecipe, machine: Machine) -> None:
+def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe, machine):
     file = split(recipe)
 
     def spec(**choice: Any) -> Any:
@@ -88,7 +84,7 @@ def ended(plan: Plan, *failed: str) -> Outcome:
     )
 
 
-def test_a_failed_test_of_one_keeps_all_back(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_failed_test_of_one_keeps_all_back(recipe, machine):
     plan = plan_of(split(recipe), machine)
     assert proved(plan, ended(plan)) == list(plan.wheels)
     assert kept_back(plan, ended(plan)) == []
@@ -134,7 +130,7 @@ def packed(tmp_path: Path) -> Path:
     return run_fallback(project, fatbin(image(2, 80), image(1, 90, 9, 0)))
 
 
-def test_a_kernels_wheel_is_data_for_every_python(packed: Path, tmp_path: Path) -> None:
+def test_a_kernels_wheel_is_data_for_every_python(packed, tmp_path):
     made = make(tmp_path / "one", packed)
     assert made.name == "saxpy_kernels_cu13-1.0-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"
     with zipfile.ZipFile(made) as bundle:
@@ -156,7 +152,7 @@ def test_a_kernels_wheel_is_data_for_every_python(packed: Path, tmp_path: Path) 
     ]
 
 
-def test_the_size_limit_is_each_wheels_own(packed: Path, tmp_path: Path) -> None:
+def test_the_size_limit_is_each_wheels_own(packed, tmp_path):
     with pytest.raises(ActionError, match="more than \\[wheel\\] size-limit"):
         make(tmp_path / "one", packed, size_limit=500)
     assert list((tmp_path / "one" / "out").glob("*")) == []
@@ -171,7 +167,7 @@ def host_tree(tmp_path: Path) -> Path:
     return tree
 
 
-def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path) -> None:
+def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path):
     tree = host_tree(tmp_path)
     wheels = [CU13, KernelsWheel("saxpy-kernels-cu12", "saxpy_kernels_cu12", "cuda12")]
     stand_in = KernelsWheelSet("ops-gpu", "library", "1-aa", stands_in_for="ops", cpu="ops-cpu")
@@ -195,7 +191,7 @@ def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path
     ]
 
 
-def test_the_packages_wheel_must_need_no_cuda() -> None:
+def test_the_packages_wheel_must_need_no_cuda():
     kernels_wheel.refuse_libraries([])
     with pytest.raises(
         ActionError, match=r"needs CUDA libraries of nvidia-cufft, .* it is for all CUDA versions"
@@ -215,7 +211,7 @@ def found(paths: list[Path]) -> list[tuple[str, ...]]:
     return [lines(finding) for finding in audit(paths).findings if finding.code == "GF711"]
 
 
-def test_the_audit_holds_a_kernels_wheel_against_its_package(packed: Path, tmp_path: Path) -> None:
+def test_the_audit_holds_a_kernels_wheel_against_its_package(packed, tmp_path):
     with both(tmp_path, packed) as wheels:
         assert found(wheels) == []
         assert found(wheels[1:]) == []
@@ -231,14 +227,12 @@ def test_the_audit_holds_a_kernels_wheel_against_its_package(packed: Path, tmp_p
         ({"sets": []}, "it lacks the kernel set default-kernels, which saxpy-1.0-py3-none-any.whl needs"),
     ],
 )
-def test_the_audit_finds_what_the_runtime_would_refuse(
-    changes: dict[str, Any], reason: str, packed: Path, tmp_path: Path
-) -> None:
+def test_the_audit_finds_what_the_runtime_would_refuse(changes, reason, packed, tmp_path):
     with both(tmp_path, packed, **changes) as wheels:
         assert found(wheels) == [(reason,)]
 
 
-def test_the_audit_says_what_two_kernels_wheels_bring_together(tmp_path: Path) -> None:
+def test_the_audit_says_what_two_kernels_wheels_bring_together(tmp_path):
     cudart = {
         13: ("libcudart.so.13", "nvidia-cuda-runtime", "nvidia/cu13/lib"),
         12: ("libcudart.so.12", "nvidia-cuda-runtime-cu12", "nvidia/cuda_runtime/lib"),

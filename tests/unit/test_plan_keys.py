@@ -1,7 +1,5 @@
 """Keys: what is in them."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +18,7 @@ def folder(name: str, **files: str) -> FileInput:
     return FileInput(Path(name), digest.of_data(files), parts=tuple(files.items()))
 
 
-def test_two_inputs_whose_files_have_the_same_names_are_both_in_the_key() -> None:
+def test_two_inputs_whose_files_have_the_same_names_are_both_in_the_key():
     def key(project: str, tests: str) -> str:
         inputs = {"project": folder("p", conftest=project), "tests": folder("t", conftest=tests)}
         return keys([Action("a/test", "test", "test", (), inputs=inputs)])["a/test"].digest
@@ -60,7 +58,7 @@ LEDGER = {
 }
 
 
-def test_a_key_is_the_same_on_every_machine_and_with_every_python() -> None:
+def test_a_key_is_the_same_on_every_machine_and_with_every_python():
     """Machines that share a store find what others stored."""
     found = keys([FETCH, BUILD])
     assert found["fetch"].digest == FETCHED
@@ -70,7 +68,7 @@ def test_a_key_is_the_same_on_every_machine_and_with_every_python() -> None:
     assert {Fact.of_label(label): value for label, value in LEDGER.items()} == key.facts
 
 
-def test_a_key_by_content_is_the_same_on_every_machine(tmp_path: Path) -> None:
+def test_a_key_by_content_is_the_same_on_every_machine(tmp_path):
     class Content(MemoryStore):
         def get(self, key: str, *, links_out: bool = False) -> Any:
             return SimpleNamespace(entry=SimpleNamespace(outputs=("tree",)), content=lambda output: "c" * 64)
@@ -85,5 +83,5 @@ def test_a_key_by_content_is_the_same_on_every_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "fact", [Fact("file", "a b.cu"), Fact("input", "x"), Fact("env", "CFLAGS"), Fact("", "pip"), Fact("", "")]
 )
-def test_a_fact_is_read_as_it_was_written(fact: Fact) -> None:
+def test_a_fact_is_read_as_it_was_written(fact):
     assert Fact.of_label(fact.label) == fact

@@ -1,14 +1,12 @@
 """Text of a manifest that looks like a placeholder of an action reaches its command as it is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import AS_COMMAND, COMMAND, ONE_CELL, PLUGGED, LoadRecipe, plan_of, with_plug
+from plan_samples import AS_COMMAND, COMMAND, ONE_CELL, PLUGGED, plan_of, with_plug
 from plug_in_samples import install_plug_in
 
 from gpuforge.execute.substitution import RunPaths, fill, write_request
@@ -44,7 +42,7 @@ def users(file: ManifestFile, machine: Machine, folder: Path, text: str) -> set[
 
 
 @pytest.mark.thorough
-def test_every_placeholder_of_a_plan_is_filled(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+def test_every_placeholder_of_a_plan_is_filled(recipe, machine, tmp_path):
     with install_plug_in(tmp_path / "site"):
         build = '\n[build]\nenv = { X = "{toolkit}" }\nconfig-settings = { x = "{project}" }\n'
         for file in (with_plug(recipe), recipe(*AS_COMMAND, add=COMMAND), recipe(add=build)):
@@ -62,13 +60,11 @@ def test_every_placeholder_of_a_plan_is_filled(recipe: LoadRecipe, machine: Mach
         (f'[test]\ncommand = ["echo", "{TEXT}"]', {"test"}),
     ],
 )
-def test_text_of_builds_and_tests(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path, key: str, actions: set[str]
-) -> None:
+def test_text_of_builds_and_tests(recipe, machine, tmp_path, key, actions):
     assert users(recipe(add=f"\n{key}\n"), machine, tmp_path, TEXT) == actions
 
 
-def test_flags(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+def test_flags(recipe, machine, tmp_path):
     flags = f'sources = ["kernels/*.cu"]\nflags = ["-D{TEXT}"]'
     file = recipe(('sources = ["kernels/*.cu"]', flags))
     names = {f"kernels/default-kernels/kernels/{name}.cu" for name in ("one", "two")}
@@ -77,7 +73,7 @@ def test_flags(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
     assert users(user, machine, tmp_path, f"-D{TEXT}") == {"kernels/mechanisms"}
 
 
-def test_flags_of_a_fallback_library(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+def test_flags_of_a_fallback_library(recipe, machine, tmp_path):
     library = f'kind = "library"\nstands-in-for = "mechanisms"\nflags = ["-D{TEXT}"]'
     abi = 'toolchains = ["host"]\nabi = { version = "1", headers = ["mod/*.cpp"] }'
     for toolchain, sources in (("device", "kernels/*.cu"), ("host", "mod/*.cpp")):
@@ -91,26 +87,26 @@ def test_flags_of_a_fallback_library(recipe: LoadRecipe, machine: Machine, tmp_p
         assert users(file, machine, tmp_path, f"-D{TEXT}") == {"kernels/default-kernels/library"}
 
 
-def test_a_command(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+def test_a_command(recipe, machine, tmp_path):
     file = recipe(*AS_COMMAND, add=COMMAND.replace('"-a={arch}"', f'"{TEXT}", "${{include}}"'))
     assert users(file, machine, tmp_path, TEXT) == {"kernels/default-kernels/library", "kernels/mechanisms"}
     assert "kernels/default-kernels/library" in users(file, machine, tmp_path, "${include}")
 
 
-def test_flags_of_a_compiler_from_a_package(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+def test_flags_of_a_compiler_from_a_package(recipe, machine, tmp_path):
     with install_plug_in(tmp_path / "site"):
         file = with_plug(recipe, add=PLUGGED.replace("-fast", TEXT))
         names = {f"kernels/filters/kernels/{name}.plug-cpu" for name in ("blur", "sharpen")}
         assert users(file, machine, tmp_path, TEXT) == names
 
 
-def test_names_of_sources(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+def test_names_of_sources(recipe, machine, tmp_path):
     file = recipe(header=SOURCE)
     compiled = f"kernels/default-kernels/{SOURCE}"
     assert users(file, machine, tmp_path, SOURCE) == {compiled, "kernels/default-kernels"}
 
 
-def test_inputs_are_copied_only_where_the_action_lists_them(recipe: LoadRecipe, machine: Machine) -> None:
+def test_inputs_are_copied_only_where_the_action_lists_them(recipe, machine):
     file = recipe(add=f'\n[build]\nenv = {{ X = "{TEXT}", Y = "${{stage:toolkit}}${{lay:toolkit}}" }}\n')
     plan = plan_of(file, machine, **ONE_CELL)
     (build,) = (action for action in plan.actions if action.kind == "build")

@@ -1,7 +1,5 @@
 """From cells to actions: what is shared, what depends on what, and what a request says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any
 
 import pytest
 from packaging.version import Version
-from plan_samples import ONE_CELL, LoadRecipe, changed, plan_of, request_of
+from plan_samples import ONE_CELL, changed, plan_of, request_of
 
 from gpuforge.actions.cell_actions import lower
 from gpuforge.actions.environment import MakeEnvironment
@@ -25,9 +23,7 @@ from gpuforge.toolkits import compilers
 from gpuforge.toolkits.select import select as select_toolkit
 
 
-def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(recipe, machine):
     plan = plan_of(recipe(), machine)
     kinds = [action.kind for action in plan.actions]
     assert kinds.count("compile") == 2 * 2  # sources by toolkits
@@ -39,7 +35,7 @@ def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(
     assert compiled.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
 
 
-def test_a_host_build_without_cuda_is_done_once_per_python(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_host_build_without_cuda_is_done_once_per_python(recipe, machine):
     without = machine._replace(host_cuda=False)
     plan = plan_of(recipe(add="\n[build]\ncuda = false\n"), without)
     builds = {action.id: action for action in plan.actions if action.kind == "build"}
@@ -56,9 +52,7 @@ def test_a_host_build_without_cuda_is_done_once_per_python(recipe: LoadRecipe, m
     }.items()
 
 
-def test_an_input_has_links_that_lead_out_if_the_action_that_makes_it_has(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_an_input_has_links_that_lead_out_if_the_action_that_makes_it_has(recipe, machine):
     actions = {action.id: action for action in plan_of(recipe(), machine).actions}
     inputs = [each for action in actions.values() for each in action.inputs.values()]
     made = {each for each in inputs if isinstance(each, ActionInput)}
@@ -68,7 +62,7 @@ def test_an_input_has_links_that_lead_out_if_the_action_that_makes_it_has(
     assert {each.output for each in made if each.links_out} == {"environment"}
 
 
-def test_only_fetches_reach_the_network(recipe: LoadRecipe, machine: Machine) -> None:
+def test_only_fetches_reach_the_network(recipe, machine):
     plan = plan_of(recipe(), machine)
     assert {action.kind for action in plan.actions if action.network} == {"fetch"}
     assert all(action.network for action in plan.actions if action.kind == "fetch")
@@ -78,7 +72,7 @@ def test_only_fetches_reach_the_network(recipe: LoadRecipe, machine: Machine) ->
     assert {action.kind for action in others} == {"fetch", "build"}
 
 
-def test_in_host_build_keeps_object_sources_in_the_tree(recipe: LoadRecipe, machine: Machine) -> None:
+def test_in_host_build_keeps_object_sources_in_the_tree(recipe, machine):
     def tree(file: ManifestFile) -> tuple[str, ...] | None:
         plan = plan_of(file, machine)
         host = next(action for action in plan.actions if action.kind == "build")
@@ -89,7 +83,7 @@ def test_in_host_build_keeps_object_sources_in_the_tree(recipe: LoadRecipe, mach
     assert tree(kept) == ("mod/a.cpp", "pyproject.toml", "src/core.cpp")
 
 
-def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_variant_is_made_of_the_proved_wheel(recipe, machine):
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
     plan = plan_of(file, machine, **ONE_CELL)
     cell = "cp311-cu13.0-x86_64-variant"
@@ -111,7 +105,7 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Mach
     assert named == {f"{cell}/wheel": "plain", "cp311-cu13.0-x86_64-suffix/wheel": "suffix"}
 
 
-def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: LoadRecipe, machine: Machine) -> None:
+def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe, machine):
     plans = {
         linkage: plan_of(recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n')), machine, **ONE_CELL)
         for linkage in ("pip", "bundle", "system", "static")
@@ -134,7 +128,7 @@ def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: LoadRecipe, 
     assert str(recipe().folder.parent) not in json.dumps(record)
 
 
-def test_architectures_as_the_build_systems_write_them() -> None:
+def test_architectures_as_the_build_systems_write_them():
     several = targets(("80", "90a", "90+ptx", "120"), "120")
     assert (
         variables.cmake_architectures(several) == "80-real;90a-real;90-real;120-real;90-virtual;120-virtual"
@@ -144,7 +138,7 @@ def test_architectures_as_the_build_systems_write_them() -> None:
 
 
 @pytest.mark.thorough
-def test_argv_has_no_path_of_this_machine(recipe: LoadRecipe, machine: Machine) -> None:
+def test_argv_has_no_path_of_this_machine(recipe, machine):
     def paths(action: Action) -> list[str]:
         words = (*action.argv, *([action.step.text()] if action.step else []))
         return [word for word in words if str(recipe().folder) in word or "/usr/bin/g++" in word]
@@ -152,7 +146,7 @@ def test_argv_has_no_path_of_this_machine(recipe: LoadRecipe, machine: Machine) 
     assert [paths(action) for action in plan_of(recipe(), machine).actions if paths(action)] == []
 
 
-def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_virtual_environment_is_no_source_whatever_its_name(recipe, machine):
     file = recipe()
     before = plan_of(file, machine, **ONE_CELL)
     bin_folder = file.folder / "my env" / "bin"
@@ -162,9 +156,7 @@ def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: LoadRecipe
     assert changed(before, plan_of(file, machine, **ONE_CELL)) == set()
 
 
-def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_the_fetch(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_the_fetch(recipe, machine):
     file = recipe(add='\n[build]\nconstraints = "exact.txt"\n', header="exact.txt")
     before = plan_of(file, machine, **ONE_CELL)
     (file.folder / "exact.txt").write_text("cmake==3.31.6\n")
@@ -174,9 +166,7 @@ def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_t
     assert fetch.inputs["constraints"].path == file.folder / "exact.txt"  # type: ignore[union-attr]
 
 
-def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(recipe, machine, tmp_path):
     settings = (
         'config-settings = { "cmake.define.TK" = "{toolkit}" }\nenv = { FORCE_CUDA = "1", TK = "{toolkit}" }'
     )
@@ -192,7 +182,7 @@ def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
     assert hook.env["FORCE_CUDA"] == "1"
 
 
-def test_a_hook_is_asked_once_for_each_toolkit(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_hook_is_asked_once_for_each_toolkit(recipe, machine):
     """What it answers may depend on the toolkit; what it is asked with does not."""
     ids = [action.id for action in plan_of(recipe(), machine).actions if action.id.startswith("py3.11")]
     assert ids[:2] == ["py3.11/requirements", "py3.11/hook-environment"]
@@ -203,9 +193,7 @@ def test_a_hook_is_asked_once_for_each_toolkit(recipe: LoadRecipe, machine: Mach
     ]
 
 
-def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_compiles(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_compiles(recipe, machine):
     offer = compilers.offered("g++", ">=11,<12", "x86_64")
     assert offer is not None
     gxx = offer.compiler
@@ -239,9 +227,7 @@ def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_com
     assert other.id not in changed
 
 
-def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compiler(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compiler(recipe, machine):
     gxx_11 = Compiler(
         "g++", Path("/usr/bin/g++-11"), Version("11.3.0"), "g++ 11.3.0", Path("/usr/bin/gcc-11")
     )
@@ -276,7 +262,7 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
     assert (specs["12"]["pins_file"], specs["13"]["pins_file"]) == ("", "packages.json")
 
 
-def test_a_host_build_finds_all_that_lies_in_its_toolkit(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_host_build_finds_all_that_lies_in_its_toolkit(recipe, machine):
     """CMake's `find_library` looks for NCCL there, which FindCUDAToolkit does not know."""
     builds = {a.cells: a for a in plan_of(recipe(), machine).actions if a.kind == "build"}
     for build in builds.values():
@@ -299,7 +285,7 @@ def action(name: str, *needs: str, **more: Any) -> Action:
     return Action(name, more.pop("kind", "build"), name, ("true",), inputs=inputs, outputs=("out",), **more)
 
 
-def test_siblings_share_a_directory_on_this_machine_and_a_cache_in_containers() -> None:
+def test_siblings_share_a_directory_on_this_machine_and_a_cache_in_containers():
     here = action("build", place="host-build")
     plan = [here, replace(here, id="contained", image="sha256:0"), action("other")]
     assert [each.turns for each in plan] == ["one at a time", "first alone", "together"]

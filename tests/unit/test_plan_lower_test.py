@@ -1,12 +1,9 @@
 """The tests of wheels as actions: what is shared, what they read, and what is left out."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import ONE_CELL, LoadRecipe, plan_of, problems, request_of
+from plan_samples import ONE_CELL, plan_of, problems, request_of
 
 from gpuforge.actions.cell_actions import Plan
 from gpuforge.cli.main import run
@@ -26,9 +23,7 @@ def options(action: Action) -> dict[str, Any]:
     return {name: value for name, value in request_of(action).items() if value not in (None, [], "")}
 
 
-def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(recipe, machine):
     plan = plan_of(recipe(), machine)
     assert {name: [end.action for end in ends] for name, ends in plan.tests.items()} == {
         cell.id: [f"{cell.id}/test"] for cell in plan.cells
@@ -52,7 +47,7 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
     assert not [a for a in plan.actions if a.id.startswith("py") and a.id.endswith("/test-requirements")]
 
 
-def test_what_the_command_needs_is_fetched_once_per_python(recipe: LoadRecipe, machine: Machine) -> None:
+def test_what_the_command_needs_is_fetched_once_per_python(recipe, machine):
     plan = plan_of(recipe(add=TEST), machine)
     shared = {a.id: a for a in plan.actions if a.id.startswith("py") and a.id.endswith("/test-requirements")}
     assert set(shared) == {"py3.11/test-requirements", "py3.13/test-requirements"}
@@ -70,7 +65,7 @@ def test_what_the_command_needs_is_fetched_once_per_python(recipe: LoadRecipe, m
     assert "tests" not in options(test)
 
 
-def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: LoadRecipe, machine: Machine) -> None:
+def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe, machine):
     add = '\n[test]\nsources = ["tests"]\ncommand = ["python", "tests/run.py"]\n'
     file = recipe(add=add, header="tests/run.py")
     plan = plan_of(file, machine, **ONE_CELL)
@@ -87,7 +82,7 @@ def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: LoadRecip
         ("../tests", "[test] sources: '../tests' leads out of the manifest's folder"),
     ],
 )
-def test_sources_that_are_not_there(recipe: LoadRecipe, machine: Machine, name: str, message: str) -> None:
+def test_sources_that_are_not_there(recipe, machine, name, message):
     file = recipe(add=f'\n[test]\ncommand = ["x"]\nsources = ["src", "{name}"]\n')
     (problem,) = problems(file, machine)
     assert problem.message == message
@@ -99,25 +94,21 @@ def test_sources_that_are_not_there(recipe: LoadRecipe, machine: Machine, name: 
     ("linkage", "extras"),
     [('linkage = "pip"\nrequires = "extra"', ["cuda13", "plots"]), ('linkage = "bundle"', ["plots"])],
 )
-def test_a_wheel_is_installed_with_the_extras_of_a_user(
-    recipe: LoadRecipe, machine: Machine, linkage: str, extras: list[str]
-) -> None:
+def test_a_wheel_is_installed_with_the_extras_of_a_user(recipe, machine, linkage, extras):
     file = recipe(("[cuda]\n", f"[cuda]\n{linkage}\n"), add='\n[test]\nextras = ["plots"]\n')
     plan = plan_of(file, machine, **ONE_CELL)
     for name in ("test", "test-requirements"):
         assert options(action(plan, f"{CELL}/{name}"))["extras"] == extras
 
 
-def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe, machine):
     file = recipe(("[cuda]\n", '[cuda]\nlinkage = "system"\n'))
     test = action(plan_of(file, machine, **ONE_CELL), f"{CELL}/test")
     assert test.env["LD_LIBRARY_PATH"] == "${in:toolkit}/lib64:${in:toolkit}/lib"
     assert "cu13.0/toolkit" in test.needs
 
 
-def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(recipe, machine):
     file = recipe(('python = ["3.11", "3.13"]', 'abi = "none"'), add=TEST)
     (here,) = machine.locations
     machine = Machine((here._replace(interpreters={"3": here.interpreters["3.13"]}),))
@@ -129,9 +120,7 @@ def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(
     assert fetch.title == "fetch what the tests need on Python 3.13"
 
 
-def test_wheels_that_were_built_first_are_found_by_fetch_and_test(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+def test_wheels_that_were_built_first_are_found_by_fetch_and_test(recipe, machine, tmp_path):
     (dist := tmp_path / "first" / "dist").mkdir(parents=True)
     file = recipe(add=TEST.replace("requires", 'build = ["../first"]\nrequires'))
     found = []
@@ -145,8 +134,8 @@ def test_wheels_that_were_built_first_are_found_by_fetch_and_test(
 
 
 def test_wheels_that_were_built_for_the_build_are_inputs_of_its_requirements_and_of_the_tests(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+    recipe, machine, tmp_path
+):
     first = '\n[build]\nbuild = ["../first"]\n'
     file = recipe(add=first + TEST.replace("requires", 'build = ["../two"]\nrequires'))
     for name in ("first", "two"):
@@ -163,9 +152,7 @@ def test_wheels_that_were_built_for_the_build_are_inputs_of_its_requirements_and
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("table", "tests"), [("test", True), ("build", True), ("build", False)])
-def test_a_manifest_that_cannot_be_built_first_ends_the_build(
-    recipe: LoadRecipe, capfd: pytest.CaptureFixture[str], table: str, *, tests: bool
-) -> None:
+def test_a_manifest_that_cannot_be_built_first_ends_the_build(recipe, capfd, table, *, tests):
     changed = recipe(add=f'\n[{table}]\nbuild = ["../none"]\n')
     options = [] if tests else ["--no-test"]
     assert run(["build", str(changed.folder), "--cuda", "13", *options]) == 1
@@ -175,7 +162,7 @@ def test_a_manifest_that_cannot_be_built_first_ends_the_build(
     assert "../none could not be built" in err
 
 
-def test_without_tests_there_is_a_note(recipe: LoadRecipe, machine: Machine) -> None:
+def test_without_tests_there_is_a_note(recipe, machine):
     file = recipe(add=TEST)
     plan = plan_of(file, machine, test=False, **ONE_CELL)
     assert plan.tests == {}
@@ -187,9 +174,7 @@ def test_without_tests_there_is_a_note(recipe: LoadRecipe, machine: Machine) -> 
     assert plan_of(recipe(add=TEST), machine, **ONE_CELL).notes == ()
 
 
-def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(recipe, machine):
     add = '\n[audit]\nbeside = ["torch>=2.15", "jax[cuda12]"]\n'
     plan = plan_of(recipe(add=add), machine, python=["3.11"])
     fetched = {a.id: options(a)["beside"] for a in plan.actions if "/beside/" in a.id}
@@ -206,9 +191,7 @@ def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
     assert plan.notes == ()
 
 
-def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(recipe, machine):
     plan = plan_of(recipe(), machine, **ONE_CELL)
     look = action(plan, f"{CELL}/provided")
     assert (look.network, look.needs) == (True, (f"{CELL}/links",))
@@ -219,9 +202,7 @@ def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
 
 
 @pytest.mark.parametrize("linkage", ["pip", "bundle"])
-def test_an_audit_does_not_wait_for_what_the_test_needs(
-    recipe: LoadRecipe, machine: Machine, linkage: str
-) -> None:
+def test_an_audit_does_not_wait_for_what_the_test_needs(recipe, machine, linkage):
     """A wheel whose test cannot be made ready is judged and reported all the same."""
     file = recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n'), add=TEST)
     plan = plan_of(file, machine, **ONE_CELL)
@@ -234,7 +215,7 @@ def test_an_audit_does_not_wait_for_what_the_test_needs(
     assert not [name for name in found if "test" in name]
 
 
-def test_torch_without_ninja_is_named(recipe: LoadRecipe, machine: Machine) -> None:
+def test_torch_without_ninja_is_named(recipe, machine):
     file = recipe(add='\n[build]\nrequires = ["torch>=2.11"]\n')
     (note,) = plan_of(file, machine, cuda=["13"]).notes
     assert note.startswith(str(file.place("build", "requires")))
@@ -243,9 +224,7 @@ def test_torch_without_ninja_is_named(recipe: LoadRecipe, machine: Machine) -> N
     assert plan_of(both, machine, cuda=["13"]).notes == ()
 
 
-def test_an_sdist_beside_the_manifest_is_unpacked(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+def test_an_sdist_beside_the_manifest_is_unpacked(recipe, machine, tmp_path):
     (tmp_path / "recipe").mkdir()
     (tmp_path / "recipe/demo-1.0.tar.gz").write_bytes(b"an sdist")
     file = recipe(('name = "demo-pkg"', 'name = "demo-pkg"\nsource = { path = "demo-1.0.tar.gz" }'))

@@ -1,7 +1,5 @@
 """Libraries that users' own compilers make, and sets of modules: which toolchain gets which files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from gpuforge.plan.action import ActionInput
 from gpuforge.plan.site import Machine
 
 
-def test_a_command_makes_a_library_in_the_build_environment(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_command_makes_a_library_in_the_build_environment(recipe, machine):
     plan = plan_of(recipe(*AS_COMMAND, add=COMMAND), machine, cuda=["13"])
     (made,) = [action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/library"]
     assert made.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
@@ -27,7 +25,7 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: LoadRecipe, 
     assert {"cxx", "cc"} < made.inputs.keys()
 
 
-def test_versions_in_an_abi_go_with_commands_alone(recipe: LoadRecipe, machine: Machine) -> None:
+def test_versions_in_an_abi_go_with_commands_alone(recipe, machine):
     (library, made) = AS_COMMAND
     file = recipe((library[0], library[1].replace('"tool"', '"host"')), made, add=COMMAND)
     assert [d.message for d in problems(file, machine)] == [
@@ -58,9 +56,7 @@ def of_modules(recipe: LoadRecipe, machine: Machine, sources: str, toolchains: s
     return {**request_of(gathered)["gathered"], "extras": request_of(wheel)["extras"]}
 
 
-def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(recipe, machine):
     spec = of_modules(recipe, machine, '["mod/*.c*"]', '["device", "runtime", "opencl", "host"]')
     assert spec["kind"] == "module"
     assert [(each["family"], each["makes"], each["sources"]) for each in spec["toolchains"]] == [
@@ -89,8 +85,8 @@ def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(
     ],
 )
 def test_a_toolchain_without_files_and_a_file_without_one_are_refused(
-    recipe: LoadRecipe, machine: Machine, sources: str, toolchains: str, message: str
-) -> None:
+    recipe, machine, sources, toolchains, message
+):
     with pytest.raises(UsageError) as caught:
         of_modules(recipe, machine, sources, toolchains)
     (told,) = caught.value.diagnostics

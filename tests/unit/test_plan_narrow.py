@@ -1,9 +1,7 @@
 """`--archs`: a build for a quick try compiles for some of the manifest's architectures, and its wheels say so."""
 
-from __future__ import annotations
-
 import pytest
-from plan_samples import LoadRecipe, plan_of, request_of
+from plan_samples import plan_of, request_of
 
 from gpuforge.actions.cell_actions import lower
 from gpuforge.cli.planning import reason_text
@@ -12,7 +10,6 @@ from gpuforge.manifest.load import load
 from gpuforge.plan.cell import Choice, narrow, select
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.keys import keys
-from gpuforge.plan.site import Machine
 from gpuforge.runtime.arch import Arch
 
 
@@ -25,9 +22,7 @@ from gpuforge.runtime.arch import Arch
         (["80", "90"], (("80", "90+ptx"), None), (("80",), None)),
     ],
 )
-def test_a_toolkit_keeps_those_that_are_named_and_their_ptx(
-    recipe: LoadRecipe, archs: list[str], of_12: tuple[object, ...], of_13: tuple[object, ...] | None
-) -> None:
+def test_a_toolkit_keeps_those_that_are_named_and_their_ptx(recipe, archs, of_12, of_13):
     file = narrow(recipe(), archs)
     found = {name: (v.archs, v.ptx) for name, v in file.manifest.cuda.versions.items()}
     assert found["12"] == of_12
@@ -41,7 +36,7 @@ def test_a_toolkit_keeps_those_that_are_named_and_their_ptx(
         }
 
 
-def test_without_archs_nothing_is_narrowed(recipe: LoadRecipe) -> None:
+def test_without_archs_nothing_is_narrowed(recipe):
     file = recipe()
     assert narrow(file, []) is file
 
@@ -76,15 +71,15 @@ def test_without_archs_nothing_is_narrowed(recipe: LoadRecipe) -> None:
     ],
 )
 def test_what_the_manifest_does_not_have_is_an_error_that_lists_what_it_has(
-    recipe: LoadRecipe, archs: list[str], cuda: list[str], message: str, hint: str
-) -> None:
+    recipe, archs, cuda, message, hint
+):
     with pytest.raises(UsageError) as caught:
         select(narrow(recipe(), archs), "x86_64", Choice(cuda=cuda))
     (problem,) = caught.value.diagnostics
     assert (problem.message, problem.hint) == (message, hint)
 
 
-def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: LoadRecipe, machine: Machine) -> None:
+def test_all_that_is_made_is_narrowed_and_has_another_key(recipe, machine):
     file = recipe()
     whole, narrowed = (plan_of(each, machine, python=["3.11"]) for each in (file, narrow(file, ["90"])))
     (cell,) = narrowed.cells
@@ -110,13 +105,13 @@ def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: LoadRecipe, ma
     )
 
 
-def test_the_audit_compares_with_what_was_asked_for(recipe: LoadRecipe) -> None:
+def test_the_audit_compares_with_what_was_asked_for(recipe):
     file = load(recipe().path, for_building=False)
     promised = expectation(narrow(file, ["90"]), "12")
     assert (promised.cubins, promised.ptx) == ((Arch(9, 0),), (Arch(9, 0),))
 
 
-def test_a_quick_try_is_no_variant(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_quick_try_is_no_variant(recipe, machine):
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
     narrowed = narrow(file, ["80"])
     with pytest.raises(UsageError) as caught:

@@ -1,21 +1,13 @@
 """Fallbacks by a compiler from a package: one action for each source and target, whose keys have the plug-in's code."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
-from plan_samples import PLUGGED, LoadRecipe, changed, plan_of, problems, request_of, with_plug
+from plan_samples import PLUGGED, changed, plan_of, problems, request_of, with_plug
 from plug_in_samples import CODE, forget, install_plug_in
-
-from gpuforge.plan.site import Machine
 
 ID = "cu13.0/kernels/filters"
 
 
-def test_each_source_is_compiled_for_each_target_and_linked_once(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+def test_each_source_is_compiled_for_each_target_and_linked_once(recipe, machine, tmp_path):
     with install_plug_in(tmp_path / "site"):
         actions = {a.id: a for a in plan_of(with_plug(recipe), machine, cuda=["13"]).actions}
     assert [name for name in actions if name.startswith(ID)] == [
@@ -33,9 +25,7 @@ def test_each_source_is_compiled_for_each_target_and_linked_once(
     assert fetch["requires"] == ["plugged-compiler>=2,<3"]
 
 
-def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else(
-    recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else(recipe, machine, tmp_path):
     with install_plug_in(tmp_path / "site") as folder:
         file = with_plug(recipe)
         before = plan_of(file, machine, cuda=["13"])
@@ -77,9 +67,7 @@ def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else
         ),
     ],
 )
-def test_what_its_compiler_cannot_do_is_refused_with_its_place(
-    old: str, new: str, message: str, recipe: LoadRecipe, machine: Machine, tmp_path: Path
-) -> None:
+def test_what_its_compiler_cannot_do_is_refused_with_its_place(old, new, message, recipe, machine, tmp_path):
     text = PLUGGED.replace(old, new)
     if "module" in message:  # which has no ABI
         text = text.partition("abi = {")[0]
@@ -88,7 +76,7 @@ def test_what_its_compiler_cannot_do_is_refused_with_its_place(
     assert problem.message == message
 
 
-def test_targets_of_a_compiler_without_them_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
+def test_targets_of_a_compiler_without_them_are_refused(recipe, machine):
     file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\ntargets = ["sm_90"]'))
     (problem,) = problems(file, machine)
     assert problem.message == "[toolchains.device] targets: nvcc takes none"

@@ -1,15 +1,12 @@
 """A plan reads each file once, however many of its actions read it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from plan_samples import LoadRecipe, plan_of
+from plan_samples import plan_of
 
 from gpuforge import digest
-from gpuforge.plan.site import Machine
 
 OBJECTS = """
 [[objects]]
@@ -43,9 +40,7 @@ naming = ["local"]
 
 
 @pytest.mark.parametrize("more", ["", AXES], ids=["plain", "axes"])
-def test_every_file_is_read_once(
-    recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch, more: str
-) -> None:
+def test_every_file_is_read_once(recipe, machine, monkeypatch, more):
     read: Counter[Path] = Counter()
     of_member, of_file = digest.of_member, digest.of_file
 

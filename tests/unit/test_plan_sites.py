@@ -1,14 +1,12 @@
 """Building in images: which cell goes where, and what its actions then name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-from plan_samples import ENVIRON, ONE_CELL, LoadRecipe, request_of
+from plan_samples import ENVIRON, ONE_CELL, request_of
 
 from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.planning import reason_text
@@ -65,7 +63,7 @@ def images_of(plan: Plan) -> dict[str, str | None]:
 HERE = ("/links", "/provided", "/audit")  # they read the wheel and the index alone
 
 
-def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: LoadRecipe) -> None:
+def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe):
     _, chosen = resolve(recipe(), select(recipe(), "x86_64"), [OLD, NEW])
     assert [c.id for c in chosen.cells] == [
         "cp311-cu12.4-x86_64",
@@ -84,13 +82,13 @@ def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: LoadRe
     assert {"py3.11-old/requirements", "py3.13-new/requirements"} < set(where)
 
 
-def test_what_was_asked_for_and_no_image_has_is_an_error(recipe: LoadRecipe) -> None:
+def test_what_was_asked_for_and_no_image_has_is_an_error(recipe):
     with pytest.raises(MissingError, match=r"no CPython 3\.13 in image old") as caught:
         plan_in(recipe(), OLD, NEW, requested=("cuda", "python"))
     assert len(caught.value.diagnostics) == 2
 
 
-def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(recipe: LoadRecipe) -> None:
+def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(recipe):
     file = recipe()
     whole = plan_in(file, OLD, NEW)
     machine, chosen = resolve(
@@ -120,9 +118,7 @@ ARM = image("arm", "12.2.0", "3.11", "3.13", machine="aarch64")
 INTEL = image("intel", "12.2.0", "3.11", "3.13")
 
 
-def test_wheels_of_each_machine_type_are_built_in_images_of_that_type_and_share_the_kernels(
-    recipe: LoadRecipe,
-) -> None:
+def test_wheels_of_each_machine_type_are_built_in_images_of_that_type_and_share_the_kernels(recipe):
     file = recipe(add=BOTH)
     plan = plan_in(file, INTEL, ARM)
     actions = {action.id: action for action in plan.actions}
@@ -143,7 +139,7 @@ def test_wheels_of_each_machine_type_are_built_in_images_of_that_type_and_share_
     assert toolkits[0] != toolkits[1]
 
 
-def test_kernels_are_the_same_for_one_machine_type_as_for_all(recipe: LoadRecipe) -> None:
+def test_kernels_are_the_same_for_one_machine_type_as_for_all(recipe):
     file = recipe(add=BOTH)
     machine, chosen = resolve(file, select(file, "x86_64", Choice(machine=["aarch64"])), [INTEL, ARM])
     whole, alone = (
@@ -154,9 +150,7 @@ def test_kernels_are_the_same_for_one_machine_type_as_for_all(recipe: LoadRecipe
     assert {name: whole[name].digest for name in alone} == {name: k.digest for name, k in alone.items()}
 
 
-def test_architectures_of_a_machine_type_are_those_of_its_wheels_and_of_their_audit(
-    recipe: LoadRecipe,
-) -> None:
+def test_architectures_of_a_machine_type_are_those_of_its_wheels_and_of_their_audit(recipe):
     file = recipe(add=f'{BOTH}[cuda.13.aarch64]\narchs = ["90", "121"]\n')
     plan = plan_in(file, INTEL, ARM)
     actions = {action.id: action for action in plan.actions}
@@ -178,9 +172,7 @@ def _expected(action: Action) -> Mapping[str, Any]:
     return found
 
 
-def test_wheels_of_a_machine_type_without_a_place_are_left_out_with_the_way_out(
-    recipe: LoadRecipe,
-) -> None:
+def test_wheels_of_a_machine_type_without_a_place_are_left_out_with_the_way_out(recipe):
     file = recipe(add=BOTH)
     _, chosen = resolve(file, select(file, "x86_64"), [INTEL])
     assert {cell.machine for cell in chosen.cells} == {"x86_64"}
@@ -192,9 +184,7 @@ def test_wheels_of_a_machine_type_without_a_place_are_left_out_with_the_way_out(
         resolve(file, select(file, "x86_64", Choice(machine=["aarch64"])), [INTEL])
 
 
-def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_oldest(
-    recipe: LoadRecipe,
-) -> None:
+def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_oldest(recipe):
     older = image("older", "11.3.0", "3.11", glibc="2.9")
     plan = plan_in(recipe(add="\n[build]\ncuda = false\n"), NEW, older)
     where = images_of(plan)
@@ -206,7 +196,7 @@ def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_ol
     assert where["py3.13-new/host-build"] == "sha256:new"  # the only one with this Python
 
 
-def test_programs_are_the_images_and_so_is_their_identity(recipe: LoadRecipe) -> None:
+def test_programs_are_the_images_and_so_is_their_identity(recipe):
     plan = plan_in(recipe(), NEW)
     build = next(a for a in plan.actions if a.kind == "build")
     assert build.inputs["cxx"] == ImageInput(PurePosixPath("/usr/bin/g++"), "g++ (Debian) 14.2.0")
@@ -221,7 +211,7 @@ def test_programs_are_the_images_and_so_is_their_identity(recipe: LoadRecipe) ->
     assert all(before[name].digest != after[name].digest for name, a in by_id.items() if a.image)
 
 
-def test_paths_are_the_images_and_nothing_of_the_users(recipe: LoadRecipe) -> None:
+def test_paths_are_the_images_and_nothing_of_the_users(recipe):
     actions = {a.id: a for a in plan_in(recipe(), NEW).actions}
     build, asks = actions["cp313-cu13.0-x86_64/host-build"], actions["py3.13-new/requirements"]
     assert build.env["PATH"] == "${work}/bin:${work}/cuda/bin:/opt/tools/bin:/usr/bin:/bin"
@@ -229,7 +219,7 @@ def test_paths_are_the_images_and_nothing_of_the_users(recipe: LoadRecipe) -> No
     assert not {"PATH", "SSH_AUTH_SOCK"} & set(asks.passes)
 
 
-def test_a_python_that_the_manifests_test_image_lacks_is_an_error(recipe: LoadRecipe) -> None:
+def test_a_python_that_the_manifests_test_image_lacks_is_an_error(recipe):
     clean = image("clean", "12.2.0", "3.11")
     with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean)
     file = recipe(add='\n[test]\nimage = "clean"\n')
@@ -245,7 +235,7 @@ def test_a_python_that_the_manifests_test_image_lacks_is_an_error(recipe: LoadRe
     assert machine.tested_at(chosen.cells[0]).image == clean
 
 
-def test_a_python_that_the_default_test_image_lacks_is_tested_where_it_is_built(recipe: LoadRecipe) -> None:
+def test_a_python_that_the_default_test_image_lacks_is_tested_where_it_is_built(recipe):
     clean = image("clean", "12.2.0", "3.11")
     with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean, spare=True)
     file = recipe()
@@ -265,7 +255,7 @@ def test_a_python_that_the_default_test_image_lacks_is_tested_where_it_is_built(
     )
 
 
-def test_only_fetches_reach_the_network_and_what_reads_no_image_runs_beside_it(recipe: LoadRecipe) -> None:
+def test_only_fetches_reach_the_network_and_what_reads_no_image_runs_beside_it(recipe):
     actions = plan_in(recipe(), NEW).actions
     assert {a.kind for a in actions if a.network} == {"fetch"}
     assert {a.id for a in actions if a.image is None} == {
@@ -274,7 +264,7 @@ def test_only_fetches_reach_the_network_and_what_reads_no_image_runs_beside_it(r
     }
 
 
-def test_an_images_own_toolkit_is_taken(recipe: LoadRecipe) -> None:
+def test_an_images_own_toolkit_is_taken(recipe):
     file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
     with_cuda = image("cuda", "12.2.0", "3.11", "3.13", nvcc=True)
     plan = plan_in(file, with_cuda)

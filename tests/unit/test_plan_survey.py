@@ -1,13 +1,10 @@
 """What this machine lacks leaves cells out; what the user asked for by name and is missing is an error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
-from plan_samples import LoadRecipe
 
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
@@ -65,7 +62,7 @@ def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
 
-def test_what_is_missing_is_left_out_with_the_reason(recipe: LoadRecipe) -> None:
+def test_what_is_missing_is_left_out_with_the_reason(recipe):
     file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
     found, chosen = survey.resolve(file, select(file, "x86_64"))
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
@@ -75,7 +72,7 @@ def test_what_is_missing_is_left_out_with_the_reason(recipe: LoadRecipe) -> None
     assert "a container image" in reasons["cp311-cu12.4-x86_64"]
 
 
-def test_what_was_asked_for_and_is_missing_is_an_error(recipe: LoadRecipe) -> None:
+def test_what_was_asked_for_and_is_missing_is_an_error(recipe):
     file = recipe()
     with pytest.raises(MissingError, match=r"no CPython 3\.13"):
         survey.resolve(
@@ -86,13 +83,13 @@ def test_what_was_asked_for_and_is_missing_is_an_error(recipe: LoadRecipe) -> No
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
 
 
-def test_nothing_left_to_build_is_an_error(recipe: LoadRecipe) -> None:
+def test_nothing_left_to_build_is_an_error(recipe):
     file = recipe(('python = ["3.11", "3.13"]', 'python = ["3.13"]'))
     with pytest.raises(MissingError, match=r"no CPython 3\.13"):
         survey.resolve(file, select(file, "x86_64", Choice(cuda=["13"], allow_missing=True)))
 
 
-def test_impossible_architectures_are_refused_with_their_place(recipe: LoadRecipe) -> None:
+def test_impossible_architectures_are_refused_with_their_place(recipe):
     file = recipe(('archs = ["80", "90a"]', 'archs = ["80", "52"]'))
     with pytest.raises(UsageError) as caught:
         survey.resolve(file, select(file, "x86_64"))
@@ -103,7 +100,7 @@ def test_impossible_architectures_are_refused_with_their_place(recipe: LoadRecip
     assert problem.hint
 
 
-def test_a_host_compiler_that_does_not_fit_is_an_error_only_when_asked(recipe: LoadRecipe) -> None:
+def test_a_host_compiler_that_does_not_fit_is_an_error_only_when_asked(recipe):
     file = recipe(
         (
             '[cuda.12]\ntoolkit = "12.4"\narchs = ["80", "90+ptx"]',
@@ -123,9 +120,7 @@ CUDA_11 = (
 HOST = '[toolchains.host]\ncompiler = "g++"'
 
 
-def test_each_toolkit_gets_a_host_compiler_that_it_takes(
-    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_toolkit_gets_a_host_compiler_that_it_takes(recipe, monkeypatch):
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
     file = recipe(CUDA_11)
     found, chosen = survey.resolve(
@@ -138,9 +133,7 @@ def test_each_toolkit_gets_a_host_compiler_that_it_takes(
     }
 
 
-def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(
-    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(recipe, monkeypatch):
     offers(monkeypatch)
     file = recipe(CUDA_11)
     found, chosen = survey.resolve(
@@ -154,9 +147,7 @@ def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(
     assert (str(here.hosts["13"].path), here.usual) == ("/g++", here.hosts["13"])
 
 
-def test_a_compiler_that_the_manifest_asks_for_is_fetched_for_the_host_build(
-    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_the_manifest_asks_for_is_fetched_for_the_host_build(recipe, monkeypatch):
     offers(monkeypatch)
     file = recipe((HOST, HOST + '\nversion = ">=11,<12"'))
     found, _ = survey.resolve(file, select(file, "x86_64", Choice(python=["3.11"], allow_missing=True)))
@@ -165,9 +156,7 @@ def test_a_compiler_that_the_manifest_asks_for_is_fetched_for_the_host_build(
     assert here.hosts == {"12": here.usual, "13": here.usual}
 
 
-def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(
-    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(recipe, monkeypatch):
     offers(monkeypatch)
     file = recipe(CUDA_11, (HOST, HOST + '\npath = "/g++"'))
     with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
@@ -182,9 +171,7 @@ def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(
 
 
 @pytest.mark.parametrize("version", ["", '\nversion = ">=11,<12"'])
-def test_a_machine_that_a_compiler_cannot_be_fetched_to_is_told_how_to_install_it(
-    recipe: LoadRecipe, version: str
-) -> None:
+def test_a_machine_that_a_compiler_cannot_be_fetched_to_is_told_how_to_install_it(recipe, version):
     file = recipe(CUDA_11, (HOST, HOST + version))
     with pytest.raises(GpuforgeError) as caught:
         survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
@@ -196,18 +183,14 @@ def test_a_machine_that_a_compiler_cannot_be_fetched_to_is_told_how_to_install_i
 
 
 @pytest.mark.parametrize("allowed", [">=12", ">=9,!=11.3"])
-def test_the_version_range_of_the_manifest_holds_for_every_toolkit(
-    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch, allowed: str
-) -> None:
+def test_the_version_range_of_the_manifest_holds_for_every_toolkit(recipe, monkeypatch, allowed):
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
     file = recipe(CUDA_11, (HOST, HOST + f'\nversion = "{allowed}"'))
     with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
         survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
 
 
-def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
-    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(recipe, monkeypatch):
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("clang++", "14.0", "/clang++"))
     file = recipe(CUDA_11)
     with pytest.raises(UsageError, match="as host compiler"):
@@ -218,7 +201,7 @@ def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
     assert (usual.family, found["11"].family) == ("g++", "clang++")
 
 
-def test_an_unknown_library_is_reported_where_it_is_written(recipe: LoadRecipe) -> None:
+def test_an_unknown_library_is_reported_where_it_is_written(recipe):
     file = recipe(('libraries = ["cufft"]', 'libraries = ["cuffft"]'))
     with pytest.raises(UsageError, match="has no library 'cuffft'") as caught:
         survey.resolve(file, select(file, "x86_64"))

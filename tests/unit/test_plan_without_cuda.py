@@ -1,7 +1,5 @@
 """Packages without CUDA: one wheel per Python, and no toolkit is looked for, fetched or recorded."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,7 +25,7 @@ def file() -> ManifestFile:
     return load(RECIPE)
 
 
-def test_a_manifest_without_objects_says_that_it_has_no_cuda(tmp_path: Path) -> None:
+def test_a_manifest_without_objects_says_that_it_has_no_cuda(tmp_path):
     path = tmp_path / "gpuforge.toml"
     path.write_text('schema = 1\n[package]\nname = "waves"\npython = ["3.12"]\n')
     with pytest.raises(UsageError, match=r"the manifest has no table \[cuda\]"):
@@ -44,13 +42,13 @@ def of(machine: Machine) -> Machine:
     )
 
 
-def test_the_cells_have_no_toolkit(file: ManifestFile) -> None:
+def test_the_cells_have_no_toolkit(file):
     cells = matrix(file.manifest, "x86_64")
     assert [cell.id for cell in cells] == [f"cp3{minor}-x86_64" for minor in (11, 12, 13, 14)]
     assert {(cell.cuda, cell.toolkit, cell.naming) for cell in cells} == {("", "", "plain")}
 
 
-def test_no_action_is_about_cuda(file: ManifestFile, machine: Machine) -> None:
+def test_no_action_is_about_cuda(file, machine):
     plan = lower(file, select(file, "x86_64", Choice(python=["3.11"])).cells, of(machine))
     actions = {action.id: action for action in plan.actions}
     assert "kernels/anomaly" in actions
@@ -66,7 +64,7 @@ def test_no_action_is_about_cuda(file: ManifestFile, machine: Machine) -> None:
     assert {*wheel["record"]["toolchains"]} == {"host"}
 
 
-def test_no_toolkit_is_looked_for(file: ManifestFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_toolkit_is_looked_for(file, monkeypatch):
     monkeypatch.setattr(survey, "select_toolkit", None)
     selection = select(file, "x86_64", Choice(python=[f"3.{sys.version_info.minor}"]))
     found, _ = survey.resolve(file, selection)
@@ -74,12 +72,12 @@ def test_no_toolkit_is_looked_for(file: ManifestFile, monkeypatch: pytest.Monkey
     assert list(found.locations[0].hosts) == [""]
 
 
-def test_gpu_code_in_its_wheels_is_a_finding(file: ManifestFile) -> None:
+def test_gpu_code_in_its_wheels_is_a_finding(file):
     expected = expectation(file)
     assert (expected.no_code, expected.exact, expected.cubins, expected.ptx) == (True, True, (), ())
 
 
-def test_options_for_cuda_are_refused(file: ManifestFile) -> None:
+def test_options_for_cuda_are_refused(file):
     with pytest.raises(UsageError, match="--cuda 13: the manifest has no such toolkit") as error:
         select(file, "x86_64", Choice(cuda=["13"]))
     assert error.value.diagnostics[0].hint == "it has no [cuda]"
@@ -87,7 +85,7 @@ def test_options_for_cuda_are_refused(file: ManifestFile) -> None:
         narrow(file, ["90"])
 
 
-def test_a_library_that_needs_cuda_is_refused() -> None:
+def test_a_library_that_needs_cuda_is_refused():
     """The nearest thing: the host build found a CUDA of its own."""
     found = links.of_toolkit("libcudart.so.13")
     assert found
@@ -97,6 +95,6 @@ def test_a_library_that_needs_cuda_is_refused() -> None:
         links.provider(PurePosixPath("ellipse/_native.so"), "libcudart.so.13", found, "", {})
 
 
-def test_what_it_must_live_beside_may_be_for_any_cuda() -> None:
+def test_what_it_must_live_beside_may_be_for_any_cuda():
     assert is_for("jax[cuda12]", None)
     assert not is_for("jax[cuda12]", 13)

@@ -1,7 +1,5 @@
 """The progress display: plain lines and the table, as a user sees them."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator
@@ -84,7 +82,7 @@ PLAIN = f"""\
 """
 
 
-def test_plain_lines_where_there_is_no_terminal() -> None:
+def test_plain_lines_where_there_is_no_terminal():
     stream = io.StringIO()
     with progress(Console(file=stream, width=80), clock=lambda: 100.0) as observer:
         assert isinstance(observer, PlainProgress)
@@ -92,7 +90,7 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
     assert stream.getvalue() == PLAIN
 
 
-def test_an_interruption_is_acknowledged_at_once() -> None:
+def test_an_interruption_is_acknowledged_at_once():
     stream = io.StringIO()
     with progress(Console(file=stream, width=80), clock=lambda: 100.0) as observer:
         observer.on_interrupt()
@@ -102,7 +100,7 @@ def test_an_interruption_is_acknowledged_at_once() -> None:
     )
 
 
-def test_a_long_action_is_named_from_time_to_time(tmp_path: Path) -> None:
+def test_a_long_action_is_named_from_time_to_time(tmp_path):
     """CI systems stop a job whose log is silent for ten minutes."""
     (tmp_path / "log").write_text("[1/9] compiling\n[2/9] compiling k.cu\n")
     stream, now = io.StringIO(), [0.0]
@@ -122,7 +120,7 @@ def test_a_long_action_is_named_from_time_to_time(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_shown_when_nothing_runs() -> None:
+def test_nothing_is_shown_when_nothing_runs():
     for terminal in (False, True):
         stream = io.StringIO()
         console = Console(file=stream, width=80, force_terminal=terminal, _environ={"TERM": "xterm"})
@@ -136,9 +134,7 @@ def test_nothing_is_shown_when_nothing_runs() -> None:
 
 
 @pytest.mark.parametrize("kind", [PlainProgress, LiveProgress])
-def test_nothing_of_a_build_steers_a_terminal_or_a_ci_system(
-    kind: type[PlainProgress | LiveProgress],
-) -> None:
+def test_nothing_of_a_build_steers_a_terminal_or_a_ci_system(kind):
     """Names of files and a build's output were printed as they are: `##vso[…]` sets variables of later steps."""
     odd = "a\n::error::b \x1b]0;c\x07##vso[task.setvariable variable=d]e\u202e"
     stream = io.StringIO()
@@ -212,11 +208,11 @@ def drawn(height: int, log: Path = LOG) -> list[str]:
         display.close()
 
 
-def test_every_running_action_is_named_on_a_terminal() -> None:
+def test_every_running_action_is_named_on_a_terminal():
     assert drawn(24) == RUNNING.splitlines()
 
 
-def test_the_last_line_of_the_log_is_below_its_action(tmp_path: Path) -> None:
+def test_the_last_line_of_the_log_is_below_its_action(tmp_path):
     log = tmp_path / "host.log"
     log.write_text("$ build\n\nDownloading nvidia_cufft (214.1 MB)\n  120 of 214 MB\n\n")
     lines = drawn(24, log)
@@ -225,13 +221,13 @@ def test_the_last_line_of_the_log_is_below_its_action(tmp_path: Path) -> None:
     assert drawn(6, log)[:3] == drawn(6)[:3]
 
 
-def test_a_low_terminal_shows_what_runs_and_counts_the_rest() -> None:
+def test_a_low_terminal_shows_what_runs_and_counts_the_rest():
     low = [line.partition("_64")[0] for line in drawn(6)]
     assert low[:3] == ["· cp312-cu13.0-x86", "⠋ cp312-cu13.0-x86", "⠋ cp313-cu13.0-x86"]
     assert low[3].startswith("… and 2 more cells; 1 of 7 actions")
 
 
-def test_the_table_on_a_terminal(terminal: tuple[Console, io.BytesIO]) -> None:
+def test_the_table_on_a_terminal(terminal):
     console, raw = terminal
     with progress(console, clock=lambda: 100.0) as observer:
         assert isinstance(observer, LiveProgress)

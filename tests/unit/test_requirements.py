@@ -1,10 +1,6 @@
 """Requirements: of one release, of others, and in files of constraints; nothing that steers pip."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,7 +22,7 @@ from gpuforge.requirements import (
 from gpuforge.wheel import metadata
 
 
-def test_a_pin_names_a_release() -> None:
+def test_a_pin_names_a_release():
     assert Release.of_pin("cuFINUFFT==2.5.1rc1") == Release("cuFINUFFT", "2.5.1rc1")
 
 
@@ -44,7 +40,7 @@ def test_a_pin_names_a_release() -> None:
         "demo==new",
     ],
 )
-def test_other_requirements_name_no_release(text: str) -> None:
+def test_other_requirements_name_no_release(text):
     with pytest.raises(ValueError, match="demo"):
         Release.of_pin(text)
 
@@ -58,23 +54,23 @@ INVALID_STRING = 'a; os_name == "\\x"'
 
 
 @pytest.mark.parametrize("text", [nested(100), "a; " + " or ".join(["(os_name == 'x')"] * 150)])
-def test_as_many_levels_as_any_project_writes_are_read(text: str) -> None:
+def test_as_many_levels_as_any_project_writes_are_read(text):
     assert parse_requirement(text).name == "a"
 
 
 @pytest.mark.parametrize("levels", [101, 199, 201, 1500, 100_000])
-def test_more_levels_are_refused_in_our_own_words(levels: int) -> None:
+def test_more_levels_are_refused_in_our_own_words(levels):
     with pytest.raises(InvalidRequirement, match=r"\Ait is nested too deeply\Z"):
         parse_requirement(nested(levels))
 
 
-def test_a_string_that_python_does_not_read_is_refused() -> None:
+def test_a_string_that_python_does_not_read_is_refused():
     with pytest.raises(InvalidRequirement):
         parse_requirement(INVALID_STRING)
 
 
 @pytest.mark.parametrize("text", [DEEP, INVALID_STRING])
-def test_nothing_that_reads_requirements_fails_otherwise(text: str) -> None:
+def test_nothing_that_reads_requirements_fails_otherwise(text):
     with pytest.raises(ActionError, match="METADATA has a Requires-Dist that is not valid"):
         metadata.parsed([text])
     with pytest.raises(UsageError, match="is neither here nor the name of a project"):
@@ -84,7 +80,7 @@ def test_nothing_that_reads_requirements_fails_otherwise(text: str) -> None:
 HASH = "sha256:" + "0" * 64
 
 
-def test_what_pip_compile_writes_is_read() -> None:
+def test_what_pip_compile_writes_is_read():
     text = f"""# by uv pip compile
 cmake==3.31.6 \\
     --hash={HASH} \\
@@ -118,7 +114,7 @@ jax[cuda12] >= 0.8
         ("a==1;python_version>'3' -r b", 1, "is not a requirement: "),
     ],
 )  # fmt: skip
-def test_what_steers_pip_is_no_constraint(tmp_path: Path, text: str, line: int, what: str) -> None:
+def test_what_steers_pip_is_no_constraint(tmp_path, text, line, what):
     wrong = [found for found in read_constraints(text) if isinstance(found, WrongLine)]
     assert [found.line for found in wrong] == [line]
     assert what in wrong[0].what
@@ -128,7 +124,7 @@ def test_what_steers_pip_is_no_constraint(tmp_path: Path, text: str, line: int, 
 
 
 @given(st.text(alphabet=st.sampled_from('ab1=<>-r/ \t\\\n#;@"[],.:\x0b\x0c\x1c\x85\u2028\r'), max_size=40))
-def test_what_is_passed_on_is_a_requirement_a_line(text: str) -> None:
+def test_what_is_passed_on_is_a_requirement_a_line(text):
     """Whatever pip takes for the end of a line: what it is given holds none within a requirement."""
     found = [each for each in read_constraints(text) if isinstance(each, Constraint)]
     for each in found:
@@ -141,7 +137,7 @@ def test_what_is_passed_on_is_a_requirement_a_line(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["-r x", "--index-url=https://evil", "a @ file:///etc/passwd", "a==1 -r x", "a\n-r x", ""]
 )
-def test_what_a_project_asks_for_is_a_name(text: str) -> None:
+def test_what_a_project_asks_for_is_a_name(text):
     with pytest.raises(ActionError) as error:
         checked(["cmake", text], "its build backend")
     assert "its build backend has a requirement that is not a name with versions" in str(error.value)
@@ -149,7 +145,7 @@ def test_what_a_project_asks_for_is_a_name(text: str) -> None:
         requirement_by_name(text)
 
 
-def test_what_a_project_asks_for_is_told_as_it_was_read() -> None:
+def test_what_a_project_asks_for_is_told_as_it_was_read():
     assert checked(["Cmake >= 3", "jax[cuda12]; sys_platform=='linux'"], "it") == [
         "Cmake>=3",
         'jax[cuda12]; sys_platform == "linux"',
@@ -165,9 +161,7 @@ def test_what_a_project_asks_for_is_told_as_it_was_read() -> None:
         (lambda file: file.write_bytes(b"\n" * 5_000_000), "cannot be read: it is larger than 1000000 bytes"),
     ],
 )
-def test_a_file_of_constraints_lies_beside_the_manifest(
-    tmp_path: Path, make: Callable[[Path], None], why: str
-) -> None:
+def test_a_file_of_constraints_lies_beside_the_manifest(tmp_path, make, why):
     """Messages quote its lines: those of another file would be in a log."""
     (tmp_path / "secret").write_text("password\n")
     folder = tmp_path / "project"
@@ -177,7 +171,7 @@ def test_a_file_of_constraints_lies_beside_the_manifest(
     assert why in problem.message
 
 
-def test_of_many_wrong_lines_some_are_shown_and_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
+def test_of_many_wrong_lines_some_are_shown_and_a_link_within_the_folder_is_followed(tmp_path):
     (tmp_path / "real.txt").write_text("-r x\n" * 50_000)
     (tmp_path / "exact.txt").symlink_to("real.txt")
     assert len(list(files({"build": {"constraints": "exact.txt"}}, tmp_path))) == 10
@@ -186,6 +180,6 @@ def test_of_many_wrong_lines_some_are_shown_and_a_link_within_the_folder_is_foll
 @pytest.mark.parametrize(
     "text", ["a===${HOME}", 'a; python_version > "3\n-r x"', "a\x00", 'a; os_name == "\u202e"']
 )
-def test_what_pip_would_fill_in_or_a_terminal_would_obey_is_refused(text: str) -> None:
+def test_what_pip_would_fill_in_or_a_terminal_would_obey_is_refused(text):
     with pytest.raises(ValueError, match=r"has a \$, a control character or a line break"):
         requirement_by_name(text)

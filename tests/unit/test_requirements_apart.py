@@ -1,7 +1,5 @@
 """What one project's hook writes does not reach another's build, and what it answers decides on what is fetched."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import dataclass
@@ -108,7 +106,7 @@ def builds(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) ->
     return Builds(tmp_path, Machine((here._replace(interpreters={MINOR: python}),)))
 
 
-def test_what_a_hook_writes_into_its_environment_is_gone(builds: Builds) -> None:
+def test_what_a_hook_writes_into_its_environment_is_gone(builds):
     """It came out in another project's wheel: both have the same pyproject.toml, and share the environment."""
     states = builds.states("hostile", HOSTILE)
     assert states["hook"] == "done"
@@ -119,7 +117,7 @@ def test_what_a_hook_writes_into_its_environment_is_gone(builds: Builds) -> None
     assert other["hook"] == "done"
 
 
-def test_a_hook_sees_what_a_build_sees(builds: Builds) -> None:
+def test_a_hook_sees_what_a_build_sees(builds):
     """No index, no password, no settings of the user's."""
     builds.states("hostile", HOSTILE)
     (seen,) = (line for line in builds.log("hostile", "hook").splitlines() if line.startswith("seen: "))
@@ -128,7 +126,7 @@ def test_a_hook_sees_what_a_build_sees(builds: Builds) -> None:
         assert name not in seen
 
 
-def test_a_backend_that_answers_differently_is_noticed(builds: Builds) -> None:
+def test_a_backend_that_answers_differently_is_noticed(builds):
     """Its answer may hang on any file of the project: the hook runs again, and nothing else if it says the same."""
     reads = "    return pathlib.Path('deep').read_text().split()\n"
     first = builds.states("project", reads, deep="")
@@ -150,7 +148,7 @@ def test_a_backend_that_answers_differently_is_noticed(builds: Builds) -> None:
 
 
 @pytest.mark.parametrize("answer", ["-r/etc/passwd", "more@file:///etc/passwd"])
-def test_an_answer_that_is_no_name_ends_the_build(builds: Builds, answer: str) -> None:
+def test_an_answer_that_is_no_name_ends_the_build(builds, answer):
     _, outcome = builds.run("project", f"    return [{answer!r}]\n")
     failed = {name.partition("/")[2]: r.state for name, r in outcome.results.items() if r.state != "done"}
     assert failed == {"hook": "failed", "backend-requirements": "not-run", "environment": "not-run"}

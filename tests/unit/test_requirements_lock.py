@@ -1,11 +1,8 @@
 """What `make` installs is locked: every package that pyproject.toml names, in an allowed version, with hashes."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -56,21 +53,21 @@ def versions(name: str, python: str) -> dict[str, str]:
         (DEVELOP, [*REQUIRED, *EXTRAS["test"], *EXTRAS["lint"]]),
     ],
 )
-def test_the_lock_has_what_the_project_requires(name: str, required: list[str], python: str) -> None:
+def test_the_lock_has_what_the_project_requires(name, required, python):
     found = versions(name, python)
     for each in map(Requirement, required):
         if each.marker is None or each.marker.evaluate():
             assert found[canonicalize_name(each.name)] in each.specifier, f"{each}: run `make lock`"
 
 
-def test_the_demo_and_the_tests_run_with_the_same_versions() -> None:
+def test_the_demo_and_the_tests_run_with_the_same_versions():
     develop = versions(DEVELOP, "3.11")
     demo = versions(DEMO, "3.11")
     assert {project: develop.get(project, version) for project, version in demo.items()} == demo
 
 
 @pytest.mark.parametrize("name", [DEMO, DEVELOP])
-def test_the_lock_holds_on_any_machine(name: str) -> None:
+def test_the_lock_holds_on_any_machine(name):
     """No address of an index, and a sha256 of every file."""
     assert not re.search(r"://|^\s*-(?!-hash)", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
     for requirement, hashes in locked(name):
@@ -91,13 +88,13 @@ def digests(data: Any) -> list[str | None]:
 @pytest.mark.parametrize(
     ("folder", "name"), [(providers, "pypi.toml"), (providers, "debian.toml"), (toolkits, "compilers.toml")]
 )
-def test_tables_of_downloads_have_digests(folder: ModuleType, name: str) -> None:
+def test_tables_of_downloads_have_digests(folder, name):
     found = digests(load(folder.__file__, name))
     assert len(found) > 5
     assert all(digest and re.fullmatch(r"[0-9a-f]{64}", digest) for digest in found)
 
 
-def test_what_images_are_made_of_is_pinned() -> None:
+def test_what_images_are_made_of_is_pinned():
     requirements = (catalog.folder() / "debian/requirements.txt").read_text()
     requirements = re.sub(r"^#.*\n", "", requirements, flags=re.MULTILINE).replace("\\\n", "")
     assert requirements
@@ -110,6 +107,6 @@ def test_what_images_are_made_of_is_pinned() -> None:
             assert not isinstance(reference, str) or re.search(r"@sha256:[0-9a-f]{64}$", reference)
 
 
-def test_an_sdist_needs_its_digest_and_uv_installs_without_an_index() -> None:
+def test_an_sdist_needs_its_digest_and_uv_installs_without_an_index():
     assert PypiSource.model_fields["sha256"].is_required()
     assert {"--offline", "--no-config"} <= set(venv._ALWAYS)

@@ -1,7 +1,5 @@
 """One kernel set with sources for several back ends: which is used, what is compiled once, and how each is called."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -70,7 +68,7 @@ def hooked(env: Any) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_nvrtc_compiles_at_first_use_and_once(made: Made, stub: str, nvrtc: Path) -> None:
+def test_nvrtc_compiles_at_first_use_and_once(made, stub, nvrtc):
     kernels = made(NVRTC, driver=stub, nvrtc=nvrtc)
     first = hooked(kernels.env)
     kernel = kernels.function("saxpy")
@@ -95,9 +93,7 @@ def test_nvrtc_compiles_at_first_use_and_once(made: Made, stub: str, nvrtc: Path
     assert len(third) == 1
 
 
-def test_what_nvrtc_refuses_is_a_reason_with_its_log_and_the_cpu_does_the_work(
-    made: Made, stub: str, nvrtc: Path, tmp_path: Path
-) -> None:
+def test_what_nvrtc_refuses_is_a_reason_with_its_log_and_the_cpu_does_the_work(made, stub, nvrtc, tmp_path):
     home = install_set(tmp_path / "wrong" / "packages", NVRTC, cuda="an error here\n")
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "home"), "GPUFORGE_NVRTC": str(nvrtc)}
     kernels = KernelSet(home / "kernels" / "ops", package="demo", env=env, driver=stub)
@@ -118,9 +114,7 @@ def test_what_nvrtc_refuses_is_a_reason_with_its_log_and_the_cpu_does_the_work(
     ],
     ids=["another header beside it", "another name, for __FILE__"],
 )
-def test_equal_sources_that_compile_to_different_code_have_different_keys(
-    tmp_path: Path, headers: dict[str, str], files: tuple[str, str]
-) -> None:
+def test_equal_sources_that_compile_to_different_code_have_different_keys(tmp_path, headers, files):
     digests = {}
     for name, text in {**headers, **dict.fromkeys(files, CUDA)}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -138,9 +132,7 @@ def test_equal_sources_that_compile_to_different_code_have_different_keys(
     ("change", "argv"),
     [("another header", None), ("another option", ("--gpu-architecture=sm_{arch}", "-use_fast_math"))],
 )
-def test_a_change_of_what_decides_on_the_code_compiles_again(
-    made: Made, stub: str, nvrtc: Path, monkeypatch: pytest.MonkeyPatch, change: str, argv: Any
-) -> None:
+def test_a_change_of_what_decides_on_the_code_compiles_again(made, stub, nvrtc, monkeypatch, change, argv):
     made(NVRTC, driver=stub, nvrtc=nvrtc).function("saxpy")
     if argv is None:
         monkeypatch.setattr("set_samples.HEADER", "#define SCALE(a, x) ((x) * (a))\n")
@@ -161,7 +153,7 @@ def cpu(made: Made) -> Any:
 
 
 @pytest.mark.parametrize("array_of", [lambda n: array("f", range(n)), lambda n: np.arange(n, dtype="f4")])
-def test_a_library_for_the_cpu_is_launched_as_kernels_are(cpu: Any, array_of: Callable[[int], Any]) -> None:
+def test_a_library_for_the_cpu_is_launched_as_kernels_are(cpu, array_of):
     x = array_of(1000)
     with cpu.upload(x) as device:
         cpu.launch(4, 256, ctypes.c_ulonglong(1000), np.float32(3), device)
@@ -174,7 +166,7 @@ def test_a_library_for_the_cpu_is_launched_as_kernels_are(cpu: Any, array_of: Ca
     assert list(x) == [4.0 * i for i in range(1000)]
 
 
-def test_a_kernel_for_the_cpu_knows_its_parameters_from_the_sources_in_the_wheel(cpu: Any) -> None:
+def test_a_kernel_for_the_cpu_knows_its_parameters_from_the_sources_in_the_wheel(cpu):
     x = np.ones(2, "f4")
     for arguments in ((), (np.uint64(2),), (np.uint64(2), np.float32(2), x, x)):
         with pytest.raises(
@@ -193,7 +185,7 @@ class _Complex(ctypes.Structure):
 
 
 @pytest.mark.thorough
-def test_a_structure_of_two_floats_is_passed_as_a_complex_number(tmp_path: Path) -> None:
+def test_a_structure_of_two_floats_is_passed_as_a_complex_number(tmp_path):
     source = tmp_path / "turn.c"
     source.write_text("void turn(float _Complex by, float _Complex *x) { *x *= by; }\n")
     library = tmp_path / "turn.so"
@@ -203,7 +195,7 @@ def test_a_structure_of_two_floats_is_passed_as_a_complex_number(tmp_path: Path)
     assert list(x) == [-3 + 2j]
 
 
-def test_a_function_that_the_library_does_not_have(made: Made) -> None:
+def test_a_function_that_the_library_does_not_have(made):
     with pytest.raises(
         UnknownKernel, match=r"^module scale of kernel set ops has no kernel 'nothing'\n"
     ) as caught:
@@ -212,7 +204,7 @@ def test_a_function_that_the_library_does_not_have(made: Made) -> None:
     assert last.endswith("""has no function 'nothing': declare it extern "C\"""")
 
 
-def test_a_name_that_a_source_mentions_may_be_a_kernel_of_it(made: Made) -> None:
+def test_a_name_that_a_source_mentions_may_be_a_kernel_of_it(made):
     """It is compiled on another machine, and the library for the CPU lacks it here."""
     with pytest.raises(KernelUnavailable, match="has no function 'SCALE'"):
         made().function("SCALE")
@@ -225,7 +217,7 @@ def test_a_name_that_a_source_mentions_may_be_a_kernel_of_it(made: Made) -> None
         kernels.function("nothing")
 
 
-def test_nothing_that_compiles_is_a_reason_each(made: Made, stub: str) -> None:
+def test_nothing_that_compiles_is_a_reason_each(made, stub):
     kernels = made(driver=stub, nvrtc="/nothing/libnvrtc.so.12")
     assert kernels.function("saxpy").backend == "cpu"
     assert as_text(facts_of(kernels)) == (
@@ -241,9 +233,7 @@ def test_nothing_that_compiles_is_a_reason_each(made: Made, stub: str) -> None:
     )
 
 
-def test_an_nvrtc_that_does_not_start_is_a_reason_with_its_file(
-    nvrtc: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_nvrtc_that_does_not_start_is_a_reason_with_its_file(nvrtc, monkeypatch):
     monkeypatch.setenv("STUB_NVRTC_VERSION", "1")
     assert finder.find({"GPUFORGE_NVRTC": str(nvrtc)}, (12, 4), "") == Reason(
         "not-the-library",
@@ -251,9 +241,7 @@ def test_an_nvrtc_that_does_not_start_is_a_reason_with_its_file(
     )
 
 
-def test_a_set_that_nothing_here_can_run_says_why_of_each(
-    tmp_path: Path,
-) -> None:
+def test_a_set_that_nothing_here_can_run_says_why_of_each(tmp_path):
     home = install_set(tmp_path / "packages", cpu=False)
     kernels = KernelSet(home / "kernels" / "ops", package="demo", env={}, driver="libnothing.so")
     with pytest.raises(KernelUnavailable) as caught:
@@ -265,9 +253,7 @@ def test_a_set_that_nothing_here_can_run_says_why_of_each(
     )
 
 
-def test_what_takes_time_to_find_is_not_looked_for_when_the_user_has_a_build(
-    made: Made, stub: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_takes_time_to_find_is_not_looked_for_when_the_user_has_a_build(made, stub, monkeypatch):
     """pyopencl takes a third of a second to import."""
     kernels = made(driver=stub)
     named = kernels.places()[-1].file
@@ -279,7 +265,7 @@ def test_what_takes_time_to_find_is_not_looked_for_when_the_user_has_a_build(
     assert again.function("saxpy").backend == "cpu"
 
 
-def test_a_damaged_source_is_never_compiled(made: Made, stub: str, nvrtc: Path) -> None:
+def test_a_damaged_source_is_never_compiled(made, stub, nvrtc):
     kernels = made(NVRTC, driver=stub, nvrtc=nvrtc)
     source = Path(kernels.places()[1].path) / "mod" / "scale.cu"
     source.write_text(CUDA + "// changed\n")
@@ -289,9 +275,7 @@ def test_a_damaged_source_is_never_compiled(made: Made, stub: str, nvrtc: Path) 
     assert "scale.cu: its sha256 is" in kernels.explain()
 
 
-def test_the_newest_nvrtc_that_the_driver_takes_is_used(
-    tmp_path: Path, nvrtc: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_nvrtc_that_the_driver_takes_is_used(tmp_path, nvrtc, monkeypatch):
     packages = tmp_path / "packages"
     for place in ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
         (packages / place).parent.mkdir(parents=True)
@@ -306,7 +290,7 @@ def test_the_newest_nvrtc_that_the_driver_takes_is_used(
     assert str(finder.find({"GPUFORGE_NVRTC": "0"}, (12, 4), "")) == "switched off (GPUFORGE_NVRTC=0)"
 
 
-def test_sets_of_one_process_do_not_mix(made: Made, stub: str, nvrtc: Path) -> None:
+def test_sets_of_one_process_do_not_mix(made, stub, nvrtc):
     first, second = made(NVRTC, driver=stub, nvrtc=nvrtc), made(OPENCL_C, GPUFORGE_DISABLE_GPU="1")
     assert [s.function("saxpy").backend for s in (first, second)] == ["cuda", "cpu"]
     with pytest.raises(UnknownKernel):
@@ -336,9 +320,7 @@ def make(request, image, module, place):
 '''
 
 
-def test_a_back_end_is_one_folder_and_a_row_for_it_and_for_its_kind_of_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_back_end_is_one_folder_and_a_row_for_it_and_for_its_kind_of_image(tmp_path, monkeypatch):
     folder = tmp_path / "backends" / "metal"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(METAL)
@@ -369,7 +351,7 @@ WITH_FP16 = "#include <cuda_fp16.h>\n" + CUDA
 
 
 @pytest.mark.thorough
-def test_headers_of_cuda_are_nvrtcs_own_where_it_has_them(tmp_path: Path) -> None:
+def test_headers_of_cuda_are_nvrtcs_own_where_it_has_them(tmp_path):
     nvrtc = finder.find({"GPUFORGE_NVRTC": str(nvrtc_stub(tmp_path / "new", "-DBUNDLED"))}, (12, 4), "")
     assert isinstance(nvrtc, Nvrtc)
     code = finder.compile_cubin(nvrtc, "op.cu", WITH_FP16.encode(), {}, ["-w"])
@@ -380,7 +362,7 @@ def test_headers_of_cuda_are_nvrtcs_own_where_it_has_them(tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
-def test_an_nvrtc_without_headers_of_cuda_is_a_reason_that_names_one_with_them(tmp_path: Path) -> None:
+def test_an_nvrtc_without_headers_of_cuda_is_a_reason_that_names_one_with_them(tmp_path):
     nvrtc = finder.find({"GPUFORGE_NVRTC": str(nvrtc_stub(tmp_path / "old"))}, (12, 4), "")
     assert isinstance(nvrtc, Nvrtc)
     with pytest.raises(Refused) as caught:
@@ -394,9 +376,7 @@ def test_an_nvrtc_without_headers_of_cuda_is_a_reason_that_names_one_with_them(t
 
 
 @pytest.mark.thorough
-def test_headers_that_cannot_be_unpacked_are_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_that_cannot_be_unpacked_are_a_reason(tmp_path, monkeypatch):
     nvrtc = finder.find({"GPUFORGE_NVRTC": str(nvrtc_stub(tmp_path / "new", "-DBUNDLED"))}, (12, 4), "")
     assert isinstance(nvrtc, Nvrtc)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing"))

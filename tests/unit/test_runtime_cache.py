@@ -1,7 +1,5 @@
 """The kernel cache: what users of other caches complained of, and the commands of docs/users-machine.md."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -60,12 +58,12 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=str,
 )
-def test_whatever_decides_the_code_is_in_its_key(change: dict[str, object]) -> None:
+def test_whatever_decides_the_code_is_in_its_key(change):
     known = CacheKey("source", (("a.cuh", "0" * 64),), ("-g", "-O3"), "nvrtc 13.0.88", "sm_90")
     assert replace(known, **change).digest != known.digest  # type: ignore[arg-type]
 
 
-def test_a_key_is_the_same_in_every_process_and_does_not_hold_its_label() -> None:
+def test_a_key_is_the_same_in_every_process_and_does_not_hold_its_label():
     assert key(label="saxpy").digest == key(label="other").digest
     code = (
         "from gpuforge.runtime.cache import CacheKey;"
@@ -76,7 +74,7 @@ def test_a_key_is_the_same_in_every_process_and_does_not_hold_its_label() -> Non
 
 
 @pytest.mark.parametrize("field", ["toolchain", "arch"])
-def test_a_key_without_its_compiler_or_architecture_is_a_mistake(field: str) -> None:
+def test_a_key_without_its_compiler_or_architecture_is_a_mistake(field):
     fields = {"toolchain": "nvrtc 13.0.88", "arch": "sm_90", field: ""}
     with pytest.raises(ValueError, match=f"a cache key needs its {field}"):
         CacheKey.of(b"source", **fields)  # type: ignore[arg-type]
@@ -88,7 +86,7 @@ def test_a_key_without_its_compiler_or_architecture_is_a_mistake(field: str) -> 
 @given(
     st.binary(max_size=200), st.binary(max_size=50), st.integers(0, 10_000), st.binary(min_size=1, max_size=4)
 )
-def test_a_changed_entry_is_never_read_as_good(payload: bytes, source: bytes, place: int, new: bytes) -> None:
+def test_a_changed_entry_is_never_read_as_good(payload, source, place, new):
     wanted = CacheKey.of(source, toolchain="g++ 12", arch="x86-64")
     good = encode(wanted, payload)
     assert decode(good, wanted.digest).payload == payload
@@ -99,7 +97,7 @@ def test_a_changed_entry_is_never_read_as_good(payload: bytes, source: bytes, pl
                 decode(bad, wanted.digest)
 
 
-def test_an_entry_is_one_file_and_another_process_finds_it(folder: Path) -> None:
+def test_an_entry_is_one_file_and_another_process_finds_it(folder):
     assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
     assert [path.name for path in folder.rglob("*") if path.is_file() and path.name != "lock"] == [
         f"{key().digest}.kernel"
@@ -132,7 +130,7 @@ def test_an_entry_is_one_file_and_another_process_finds_it(folder: Path) -> None
         "deep",
     ],
 )
-def test_a_bad_entry_is_a_miss(folder: Path, damage: Callable[[Path], object]) -> None:
+def test_a_bad_entry_is_a_miss(folder, damage):
     cache_in(folder).obtain(key(), lambda: b"cubin")
     damage(next(folder.rglob("*.kernel")))
     with warnings.catch_warnings():
@@ -147,7 +145,7 @@ def with_header(header: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_an_entry_that_is_no_file_is_not_waited_for(folder: Path, damage: Callable[[Path], object]) -> None:
+def test_an_entry_that_is_no_file_is_not_waited_for(folder, damage):
     cache_in(folder).obtain(key(), lambda: b"cubin")
     path = next(folder.rglob("*.kernel"))
     path.unlink()
@@ -156,14 +154,14 @@ def test_an_entry_that_is_no_file_is_not_waited_for(folder: Path, damage: Callab
     assert "it is not a regular file" in CacheFolder(folder, 1 << 20).check(file)
 
 
-def test_a_bad_entry_is_replaced(folder: Path) -> None:
+def test_a_bad_entry_is_replaced(folder):
     cache_in(folder).obtain(key(), lambda: b"cubin")
     next(folder.rglob("*.kernel")).write_bytes(b"")
     cache_in(folder).obtain(key(), lambda: b"again")
     assert cache_in(folder).obtain(key(), never) == b"again"
 
 
-def test_an_entry_under_another_ones_name_is_a_miss(folder: Path) -> None:
+def test_an_entry_under_another_ones_name_is_a_miss(folder):
     cache = cache_in(folder)
     cache.obtain(key(1), lambda: b"one")
     cache.obtain(key(2), lambda: b"two")
@@ -172,7 +170,7 @@ def test_an_entry_under_another_ones_name_is_a_miss(folder: Path) -> None:
     assert cache_in(folder).obtain(key(2), lambda: b"two") == b"two"
 
 
-def test_a_binary_that_does_not_load_can_be_discarded_and_compiled_once_more(folder: Path) -> None:
+def test_a_binary_that_does_not_load_can_be_discarded_and_compiled_once_more(folder):
     cache = cache_in(folder)
     cache.obtain(key(), lambda: b"refused by the driver")
     cache.discard(key())
@@ -183,7 +181,7 @@ def test_a_binary_that_does_not_load_can_be_discarded_and_compiled_once_more(fol
 # Failures
 
 
-def test_a_failure_is_raised_and_not_remembered(folder: Path) -> None:
+def test_a_failure_is_raised_and_not_remembered(folder):
     cache = cache_in(folder)
     with pytest.raises(AssertionError):
         cache.obtain(key(), never)
@@ -191,7 +189,7 @@ def test_a_failure_is_raised_and_not_remembered(folder: Path) -> None:
     assert cache.obtain(key(), lambda: b"cubin") == b"cubin"
 
 
-def test_without_a_cache_nothing_is_read_and_nothing_is_kept(folder: Path) -> None:
+def test_without_a_cache_nothing_is_read_and_nothing_is_kept(folder):
     cache = cache_in(folder)
     cache.obtain(key(), lambda: b"old")
     assert cache.obtain(key(), lambda: b"new", cache=False) == b"new"
@@ -200,7 +198,7 @@ def test_without_a_cache_nothing_is_read_and_nothing_is_kept(folder: Path) -> No
     assert len(list(folder.rglob("*.kernel"))) == 1
 
 
-def test_the_compile_step_can_be_replaced(folder: Path) -> None:
+def test_the_compile_step_can_be_replaced(folder):
     cache = cache_in(folder)
     seen = []
 
@@ -217,7 +215,7 @@ def test_the_compile_step_can_be_replaced(folder: Path) -> None:
         cache.obtain(key(1), never)
 
 
-def test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory(folder: Path) -> None:
+def test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory(folder):
     """The file may not grow: the write fails in its middle, as on a full disk."""
     cache = cache_in(folder)
     counters = [Counter(b"x" * 5000), Counter(b"y" * 5000)]
@@ -238,7 +236,7 @@ def test_a_full_disk_is_one_warning_and_the_kernel_stays_in_memory(folder: Path)
     assert [path for path in folder.rglob("*") if path.is_file() and path.name != "lock"] == []
 
 
-def test_a_folder_that_others_can_write_is_not_trusted(folder: Path) -> None:
+def test_a_folder_that_others_can_write_is_not_trusted(folder):
     cache_in(folder).obtain(key(), lambda: b"planted")
     folder.chmod(0o777)
     cache = cache_in(folder)
@@ -247,7 +245,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(folder: Path) -> None:
     assert cache.obtain(key(), never) == b"mine"
 
 
-def test_a_folder_of_another_user_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_not_trusted(folder, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
@@ -255,7 +253,7 @@ def test_a_folder_of_another_user_is_not_trusted(folder: Path, monkeypatch: pyte
     assert not list(folder.iterdir())
 
 
-def test_a_warning_made_an_error_does_not_reach_the_caller(folder: Path) -> None:
+def test_a_warning_made_an_error_does_not_reach_the_caller(folder):
     folder.parent.mkdir(exist_ok=True)
     folder.write_text("a file")
     with warnings.catch_warnings():
@@ -263,7 +261,7 @@ def test_a_warning_made_an_error_does_not_reach_the_caller(folder: Path) -> None
         assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
 
 
-def test_a_folder_removed_meanwhile_is_made_again(folder: Path) -> None:
+def test_a_folder_removed_meanwhile_is_made_again(folder):
     cache = cache_in(folder)
     cache.obtain(key(1), lambda: b"other")
     shutil.rmtree(folder)
@@ -276,7 +274,7 @@ def test_a_folder_removed_meanwhile_is_made_again(folder: Path) -> None:
 # Size
 
 
-def test_the_least_recently_used_entries_give_way(folder: Path) -> None:
+def test_the_least_recently_used_entries_give_way(folder):
     cache = cache_in(folder, limit=10_000)
     for number in range(20):
         cache.obtain(key(number), lambda: b"x" * 1000)
@@ -289,14 +287,14 @@ def test_the_least_recently_used_entries_give_way(folder: Path) -> None:
     assert key(1).digest not in kept
 
 
-def test_what_is_larger_than_the_limit_is_used_and_not_stored(folder: Path) -> None:
+def test_what_is_larger_than_the_limit_is_used_and_not_stored(folder):
     cache = cache_in(folder, limit=1000)
     cache.obtain(key(1), lambda: b"x" * 100)
     assert cache.obtain(key(2), lambda: b"x" * 2000) == b"x" * 2000
     assert cache.obtain(key(1), never) == b"x" * 100
 
 
-def test_what_killed_processes_left_is_removed_when_it_is_old(folder: Path) -> None:
+def test_what_killed_processes_left_is_removed_when_it_is_old(folder):
     cache = cache_in(folder)
     cache.obtain(key(), lambda: b"cubin")
     home = next(folder.rglob("*.kernel")).parent
@@ -321,11 +319,11 @@ def test_what_killed_processes_left_is_removed_when_it_is_old(folder: Path) -> N
         ("much", 1 << 30),
     ],
 )
-def test_the_limit_is_read_from_the_environment(text: str, limit: int) -> None:
+def test_the_limit_is_read_from_the_environment(text, limit):
     assert limit_of({"GPUFORGE_KERNEL_CACHE_SIZE": text}) == limit
 
 
-def test_the_folder_is_beside_the_users_own_builds(tmp_path: Path) -> None:
+def test_the_folder_is_beside_the_users_own_builds(tmp_path):
     assert folder_of({"GPUFORGE_KERNEL_HOME": "/y"}) == Path("/y/cache")
     assert folder_of({"XDG_CACHE_HOME": "/x"}) == Path("/x/gpuforge/kernels/cache")
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path), "GPUFORGE_KERNEL_CACHE": "0"}
@@ -333,9 +331,7 @@ def test_the_folder_is_beside_the_users_own_builds(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_relative_folder_is_a_cache_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_relative_folder_is_a_cache_in_memory(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     env = {"GPUFORGE_KERNEL_HOME": "rel", "GPUFORGE_KERNEL_CACHE_SIZE": "12M"}
     with pytest.warns(RuntimeWarning) as caught:
@@ -351,7 +347,7 @@ def test_a_relative_folder_is_a_cache_in_memory(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folder_above_is_not_made_for_everybody_whatever_the_umask(tmp_path: Path) -> None:
+def test_the_folder_above_is_not_made_for_everybody_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:
         cache_in(tmp_path / "home" / "cache").obtain(key(), lambda: b"cubin")
@@ -363,9 +359,7 @@ def test_the_folder_above_is_not_made_for_everybody_whatever_the_umask(tmp_path:
 # The command
 
 
-def test_the_command_lists_checks_and_removes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_lists_checks_and_removes(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GPUFORGE_KERNEL_HOME", str(tmp_path))
 
     def said(*words: str) -> tuple[int, list[str]]:

@@ -1,7 +1,5 @@
 """What users of other kernel caches complained of: a table, and the test that each complaint has become."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile
@@ -28,14 +26,14 @@ def entries(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.kernel"))
 
 
-def test_entries_lie_in_two_levels_of_folders(folder: Path) -> None:
+def test_entries_lie_in_two_levels_of_folders(folder):
     for number in range(50):
         cache_in(folder).obtain(key(number), lambda: b"cubin")
     assert {path.parent.name for path in entries(folder)} == {key(n).digest[:2] for n in range(50)}
     assert [path.name for path in folder.iterdir() if path.is_file()] == ["lock"]
 
 
-def test_a_hit_opens_one_file_and_lists_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hit_opens_one_file_and_lists_nothing(folder, monkeypatch):
     cache_in(folder).obtain(key(), lambda: b"cubin")
     cache, opened = cache_in(folder), []
     of_path, of_os = Path.open, os.open
@@ -58,7 +56,7 @@ def test_a_hit_opens_one_file_and_lists_nothing(folder: Path, monkeypatch: pytes
     assert [path.name for path in opened] == [f"{key().digest}.kernel"]
 
 
-def test_a_compiler_whose_output_changes_is_cached(folder: Path) -> None:
+def test_a_compiler_whose_output_changes_is_cached(folder):
     """NVRTC's PTX had a temporary name in it, so that the machine code's key was another one each time."""
     outputs = iter((b"made at 1", b"made at 2"))
     assert cache_in(folder).obtain(key(), lambda: next(outputs)) == b"made at 1"
@@ -92,7 +90,7 @@ class Failing:
 @pytest.mark.parametrize(
     "code", [errno.ESTALE, errno.EBUSY, errno.ENOENT, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EIO]
 )
-def test_no_failing_call_reaches_the_user(tmp_path: Path, code: int, for_good: bool) -> None:
+def test_no_failing_call_reaches_the_user(tmp_path, code, for_good):
     """The N-th call fails, N = 1, 2, ... until all goes well: users get their kernel, and no entry is ever wrong."""
     for number in range(1, 100):
         folder = tmp_path / str(number)
@@ -114,7 +112,7 @@ def test_no_failing_call_reaches_the_user(tmp_path: Path, code: int, for_good: b
     raise AssertionError("it never goes well")
 
 
-def test_who_writes_second_keeps_its_own_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_writes_second_keeps_its_own_bytes(folder, monkeypatch):
     """NFS goes on to say for a minute that what another machine has written is not there."""
     assert cache_in(folder).obtain(key(), lambda: b"theirs") == b"theirs"
     monkeypatch.setattr(CacheFolder, "read", lambda *_, **__: None)
@@ -124,26 +122,26 @@ def test_who_writes_second_keeps_its_own_bytes(folder: Path, monkeypatch: pytest
     assert cache_in(folder).obtain(key(), never) in {b"mine", b"theirs"}
 
 
-def test_the_caches_own_version_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caches_own_version_is_in_the_key(monkeypatch):
     before = key().digest
     monkeypatch.setattr(cache, "COMPILED_AS", cache.COMPILED_AS + 1)
     assert key().digest != before
 
 
-def test_a_changed_header_is_another_entry(folder: Path) -> None:
+def test_a_changed_header_is_another_entry(folder):
     cache = cache_in(folder)
     assert cache.obtain(key(headers={"a.h": b"1"}), lambda: b"one") == b"one"
     assert cache.obtain(key(headers={"a.h": b"2"}), lambda: b"two") == b"two"
     assert cache.obtain(key(headers={"a.h": b"1"}), never) == b"one"
 
 
-def test_it_lies_below_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_lies_below_the_users_cache_folder(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     assert folder_of({}) == Path("/home/me/.cache/gpuforge/kernels/cache")
     assert not folder_of({"TMPDIR": tempfile.gettempdir()}).is_relative_to(tempfile.gettempdir())
 
 
-def test_a_cache_in_memory_has_a_limit() -> None:
+def test_a_cache_in_memory_has_a_limit():
     cache, compiled = KernelCache(None, limit=10_000), []
 
     def compile_one(number: int) -> bytes:
@@ -155,7 +153,7 @@ def test_a_cache_in_memory_has_a_limit() -> None:
     assert compiled == [*range(20), 0]
 
 
-def test_strange_files_stop_nothing(folder: Path) -> None:
+def test_strange_files_stop_nothing(folder):
     """What other programs, and killed ones, leave in the folder, at the very place of an entry, too."""
     cache_in(folder).obtain(key(1), lambda: b"one")
     home = folder / key().digest[:2]

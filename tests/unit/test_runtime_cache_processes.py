@@ -1,7 +1,5 @@
 """The kernel cache and several threads or processes: a kernel is compiled once, and a killed one leaves nothing bad."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os
@@ -24,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "kernels"
 
 
-def test_threads_that_ask_together_compile_once(folder: Path) -> None:
+def test_threads_that_ask_together_compile_once(folder):
     cache = cache_in(folder)
     slow = Counter()
     start = threading.Barrier(8)
@@ -46,7 +44,7 @@ def test_threads_that_ask_together_compile_once(folder: Path) -> None:
     assert (slow.calls, got) == (1, [b"cubin"] * 8)
 
 
-def test_an_interrupted_thread_leaves_the_work_to_the_next(folder: Path) -> None:
+def test_an_interrupted_thread_leaves_the_work_to_the_next(folder):
     cache = cache_in(folder)
     begun = threading.Event()
 
@@ -66,7 +64,7 @@ def test_an_interrupted_thread_leaves_the_work_to_the_next(folder: Path) -> None
     leader.join()
 
 
-def test_a_compile_step_may_ask_for_its_own_key(folder: Path) -> None:
+def test_a_compile_step_may_ask_for_its_own_key(folder):
     cache = cache_in(folder)
     assert cache.obtain(key(), lambda: cache.obtain(key(), lambda: b"inner") + b", outer") == b"inner, outer"
 
@@ -86,7 +84,7 @@ def _ask_for_all(folder: Path, log: Path, order: int) -> None:
         assert cache.obtain(key(number), compile_one) == b"code %d" % number
 
 
-def test_a_hundred_processes_compile_fifty_kernels_once_each(folder: Path, tmp_path: Path) -> None:
+def test_a_hundred_processes_compile_fifty_kernels_once_each(folder, tmp_path):
     log = tmp_path / "log"
     processes = [FORK.Process(target=_ask_for_all, args=(folder, log, n)) for n in range(100)]
     for process in processes:
@@ -105,7 +103,7 @@ def _write_for_ever(folder: Path) -> None:
             cache.discard(key(number))
 
 
-def test_no_entry_of_a_killed_process_is_ever_bad(folder: Path) -> None:
+def test_no_entry_of_a_killed_process_is_ever_bad(folder):
     chance = random.Random(7)  # noqa: S311
     for _ in range(100):
         process = FORK.Process(target=_write_for_ever, args=(folder,))
@@ -123,7 +121,7 @@ def test_no_entry_of_a_killed_process_is_ever_bad(folder: Path) -> None:
         )
 
 
-def test_the_lock_of_a_killed_process_is_free(folder: Path) -> None:
+def test_the_lock_of_a_killed_process_is_free(folder):
     begun = FORK.Event()
 
     def hang() -> bytes:
@@ -139,7 +137,7 @@ def test_the_lock_of_a_killed_process_is_free(folder: Path) -> None:
     assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
 
 
-def test_a_child_forked_while_a_thread_compiles_can_compile(folder: Path) -> None:
+def test_a_child_forked_while_a_thread_compiles_can_compile(folder):
     cache = cache_in(folder)
     begun, end = threading.Event(), threading.Event()
 
@@ -161,9 +159,7 @@ def test_a_child_forked_while_a_thread_compiles_can_compile(folder: Path) -> Non
     assert child.exitcode == 0
 
 
-def test_a_file_system_without_locks_costs_a_second_compilation_and_no_more(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_locks_costs_a_second_compilation_and_no_more(folder, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

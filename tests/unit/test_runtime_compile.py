@@ -1,7 +1,5 @@
 """`compile` on the user's machine: what it makes is used from now on, and whatever fails changes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -22,7 +20,7 @@ pytestmark = pytest.mark.thorough
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
 
 
-def test_a_build_is_used_from_now_on_until_it_is_removed(site: Path) -> None:
+def test_a_build_is_used_from_now_on_until_it_is_removed(site):
     assert answer(site) == 7
     done = run(site, "compile")
     assert (done.returncode, done.stderr) == (0, "")
@@ -45,7 +43,7 @@ def test_a_build_is_used_from_now_on_until_it_is_removed(site: Path) -> None:
     assert "there was no build of yours" in run(site, "compile", "--remove").stdout
 
 
-def test_sources_of_the_users_own_are_compiled_with_it(site: Path, tmp_path: Path) -> None:
+def test_sources_of_the_users_own_are_compiled_with_it(site, tmp_path):
     own = tmp_path / "own.cpp"
     own.write_text('#include "answer.h"\nextern "C" int more(void) { return ANSWER + 1; }\n')
     done = run(site, "compile", own)
@@ -54,7 +52,7 @@ def test_sources_of_the_users_own_are_compiled_with_it(site: Path, tmp_path: Pat
     assert loaded(site, "more()") == ("43\n", "")
 
 
-def test_a_folder_gets_the_library_and_nothing_is_activated(site: Path, tmp_path: Path) -> None:
+def test_a_folder_gets_the_library_and_nothing_is_activated(site, tmp_path):
     done = run(site, "compile", "--output", tmp_path / "out")
     target = tmp_path / "out" / "libanswers.so"
     assert done.stdout.endswith(f"; GPUFORGE_KERNELS_DEMO_ANSWERS={target} uses it\n")
@@ -63,7 +61,7 @@ def test_a_folder_gets_the_library_and_nothing_is_activated(site: Path, tmp_path
     assert answer(site, GPUFORGE_KERNELS_DEMO_ANSWERS=str(target)) == 42
 
 
-def test_the_folder_may_be_relative(site: Path) -> None:
+def test_the_folder_may_be_relative(site):
     done = run(site, "compile", "--output", "out")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"GPUFORGE_KERNELS_DEMO_ANSWERS={site}/out/libanswers.so uses it" in done.stdout
@@ -72,7 +70,7 @@ def test_the_folder_may_be_relative(site: Path) -> None:
     assert done.stderr == "error: file: File exists; nothing was changed. --output names another folder\n"
 
 
-def test_another_release_of_the_package_does_not_use_it(site: Path, tmp_path: Path) -> None:
+def test_another_release_of_the_package_does_not_use_it(site, tmp_path):
     run(site, "compile")
     newer = tmp_path / "newer" / "site"
     install(newer, toolchain("host", "g++", version=">=10"))
@@ -101,7 +99,7 @@ FAILURES = {
 UNENDING = {"hangs", "prints without end"}
 
 
-def test_whatever_fails_is_one_line_and_changes_nothing(site: Path, tmp_path: Path) -> None:
+def test_whatever_fails_is_one_line_and_changes_nothing(site, tmp_path):
     source = tmp_path / "other.cpp"
     source.write_text("int x;\n")
     (tmp_path / "broken.h").write_text("extern int missing(); static int called = missing();\n")
@@ -134,7 +132,7 @@ def test_whatever_fails_is_one_line_and_changes_nothing(site: Path, tmp_path: Pa
     assert text == golden.read_text()
 
 
-def test_calls_that_are_wrong(site: Path, tmp_path: Path) -> None:
+def test_calls_that_are_wrong(site, tmp_path):
     said = [
         run(site, "compile", *arguments)
         for arguments in (
@@ -157,9 +155,7 @@ def test_calls_that_are_wrong(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["sleep 300", "yes"])
-def test_a_compiler_that_does_not_tell_its_version_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
-) -> None:
+def test_a_compiler_that_does_not_tell_its_version_is_passed_over(tmp_path, monkeypatch, script):
     """It hangs, or prints without end; nothing of it goes on."""
     monkeypatch.setattr(compilers, "ANSWER_S", 0.5)
     file = program(tmp_path / "bin", "g++", f"echo $$ > {tmp_path}/pid; {script}")
@@ -170,7 +166,7 @@ def test_a_compiler_that_does_not_tell_its_version_is_passed_over(
     eventually(lambda: not Path("/proc", (tmp_path / "pid").read_text().strip()).exists())
 
 
-def test_the_log_of_a_compiler_has_its_beginning_and_its_end(site: Path, tmp_path: Path) -> None:
+def test_the_log_of_a_compiler_has_its_beginning_and_its_end(site, tmp_path):
     script = "echo first; yes 'a warning' | head -c 30000000; echo last; exit 1"
     said = run(site, "compile", compiler(tmp_path, script)).stderr
     log = Path(said.partition("all it printed: ")[2].partition(";")[0]).read_text()
@@ -180,14 +176,14 @@ def test_the_log_of_a_compiler_has_its_beginning_and_its_end(site: Path, tmp_pat
     assert len(log) < 2_000_000
 
 
-def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home(monkeypatch):
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does for a user whom nobody knows
     assert layout.kernel_home({}) == "/nonexistent/.cache/gpuforge/kernels"
     assert layout.kernel_home({"XDG_CACHE_HOME": "/x"}) == "/x/gpuforge/kernels"
 
 
-def test_a_relative_cache_folder_of_the_user_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_cache_folder_of_the_user_does_not_count(monkeypatch):
     monkeypatch.setenv("HOME", "/h")
     assert layout.kernel_home({"XDG_CACHE_HOME": "x"}) == "/h/.cache/gpuforge/kernels"
     monkeypatch.setenv("HOME", "h")
@@ -195,7 +191,7 @@ def test_a_relative_cache_folder_of_the_user_does_not_count(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", ["b ü", "b\udcff"])
-def test_a_folder_whose_name_the_terminal_cannot_show(site: Path, tmp_path: Path, name: str) -> None:
+def test_a_folder_whose_name_the_terminal_cannot_show(site, tmp_path, name):
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / name), "PYTHONIOENCODING": "ascii"}
     for command in (["compile"], ["explain"], ["compile", "--remove"]):
         done = run(site, *command, **env)
@@ -203,13 +199,13 @@ def test_a_folder_whose_name_the_terminal_cannot_show(site: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1", "x"])
-def test_a_time_limit_is_a_time(site: Path, limit: str) -> None:
+def test_a_time_limit_is_a_time(site, limit):
     done = run(site, "compile", f"--timeout={limit}")
     assert done.returncode == 2
     assert done.stderr.endswith(f"error: argument --timeout: {limit!r} is not a number of seconds\n")
 
 
-def test_the_first_toolchain_that_is_here_and_fits_is_used(tmp_path: Path) -> None:
+def test_the_first_toolchain_that_is_here_and_fits_is_used(tmp_path):
     toolchains = (
         toolchain("acc", "nvc++"),
         toolchain("future", "g++", version=">=1000"),
@@ -224,7 +220,7 @@ def test_the_first_toolchain_that_is_here_and_fits_is_used(tmp_path: Path) -> No
     assert done.stderr.endswith(" is not >=1000). For g++ >=1000: install g++\n")
 
 
-def test_a_path_in_an_earlier_recipe_is_not_searched(tmp_path: Path) -> None:
+def test_a_path_in_an_earlier_recipe_is_not_searched(tmp_path):
     """It is the compiler of the build machine; users have others in the range."""
     site = tmp_path / "site"
     recipe = install(site, toolchain("host", "g++", version=">=9")) / "sources" / "answers" / "recipe.json"
@@ -236,7 +232,7 @@ def test_a_path_in_an_earlier_recipe_is_not_searched(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_command_makes_the_library(tmp_path: Path) -> None:
+def test_a_command_makes_the_library(tmp_path):
     script = program(
         tmp_path / "bin",
         "makelib",
@@ -261,9 +257,7 @@ def test_a_command_makes_the_library(tmp_path: Path) -> None:
     assert answer(tmp_path / "site") == 42
 
 
-def test_sources_of_the_users_own_lie_beside_the_packages_where_a_command_takes_a_folder(
-    tmp_path: Path,
-) -> None:
+def test_sources_of_the_users_own_lie_beside_the_packages_where_a_command_takes_a_folder(tmp_path):
     """NEURON's nrnivmodl takes one folder: what lay elsewhere would be left out without a word."""
     script = program(tmp_path / "bin", "makelib", f'{GXX} -shared -fPIC "$1"/mod/*.cpp "$2" -o "$3"')
     argv = (script.name, "{include}", "{abi}", "{output}")
@@ -285,7 +279,7 @@ def test_sources_of_the_users_own_lie_beside_the_packages_where_a_command_takes_
     assert f"{same}: the package has a source of that name, give yours another; in use: " in refused.stderr
 
 
-def test_a_command_that_pip_has_put_beside_this_python_comes_first(tmp_path: Path) -> None:
+def test_a_command_that_pip_has_put_beside_this_python_comes_first(tmp_path):
     """Its own environment's nrnivmodl belongs to the NEURON that is imported; another on PATH does not."""
     other = program(tmp_path / "bin", "pytest", 'echo "of another environment"; exit 7')
     command = replace(
@@ -297,7 +291,7 @@ def test_a_command_that_pip_has_put_beside_this_python_comes_first(tmp_path: Pat
     assert f"{Path(sysconfig.get_path('scripts'), 'pytest')} ended well and left no library" in done.stderr
 
 
-def test_a_build_that_cannot_be_used_is_warned_of_when_the_library_is_loaded(site: Path) -> None:
+def test_a_build_that_cannot_be_used_is_warned_of_when_the_library_is_loaded(site):
     """Who compiled for the GPU must not compute on the CPU without a word."""
     assert loaded(site) == ("7\n", "")
     assert run(site, "compile").returncode == 0

@@ -1,7 +1,5 @@
 """What `compile` and the package refuse to trust: damaged recipes and records, and folders of others."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -25,7 +23,7 @@ NUL = RECORD.replace("FILE", "a\\u0000b").replace("SIZE", "1")
 INFINITE = RECORD.replace("SIZE", "Infinity")
 
 
-def test_changed_sources_are_not_compiled(site: Path) -> None:
+def test_changed_sources_are_not_compiled(site):
     source = site / "demo/_gpuforge/sources/answers/mod/answer.cpp"
     source.write_text(source.read_text() + "// mine\n")
     done = run(site, "compile")
@@ -36,7 +34,7 @@ def test_changed_sources_are_not_compiled(site: Path) -> None:
     )
 
 
-def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site: Path, tmp_path: Path) -> None:
+def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site, tmp_path):
     (recipe,) = recipes(site / "demo/_gpuforge")
     (source,) = (Path(recipe.path(name)) for name in recipe.sources)
     source.write_text(source.read_text() + "// mine\n")
@@ -59,7 +57,7 @@ def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site: Pa
         (None, "it is not a regular file"),
     ],
 )
-def test_a_damaged_recipe_is_one_line(site: Path, content: bytes | None, problem: str) -> None:
+def test_a_damaged_recipe_is_one_line(site, content, problem):
     recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
     recipe.unlink()
     recipe.write_bytes(content) if content else os.mkfifo(recipe)
@@ -72,9 +70,7 @@ def test_a_damaged_recipe_is_one_line(site: Path, content: bytes | None, problem
     ("key", "value", "problem"),
     [("install", [1], "'install' is not an object"), ("argv", [], "'argv' is empty")],
 )
-def test_a_value_of_a_toolchain_that_cannot_be_is_one_line(
-    site: Path, key: str, value: object, problem: str
-) -> None:
+def test_a_value_of_a_toolchain_that_cannot_be_is_one_line(site, key, value, problem):
     recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
     content = json.loads(recipe.read_text())
     content["toolchains"][0][key] = value
@@ -84,7 +80,7 @@ def test_a_value_of_a_toolchain_that_cannot_be_is_one_line(
     assert done.stderr == f"error: {recipe}: is damaged: {problem}; install the wheel again\n"
 
 
-def test_a_comparison_of_versions_that_does_not_exist_is_damage(site: Path) -> None:
+def test_a_comparison_of_versions_that_does_not_exist_is_damage(site):
     recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
     recipe.write_text(recipe.read_text().replace('">=",', '"~=",'))
     assert run(site, "compile").stderr == (
@@ -93,7 +89,7 @@ def test_a_comparison_of_versions_that_does_not_exist_is_damage(site: Path) -> N
 
 
 @pytest.mark.parametrize("product", ["lib**.so", "/usr/lib/*.so", "."])
-def test_a_product_that_is_not_a_pattern_is_one_line(site: Path, product: str) -> None:
+def test_a_product_that_is_not_a_pattern_is_one_line(site, product):
     """A manifest cannot have it; Python 3.13 and later take the first one."""
     recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
     content = json.loads(recipe.read_text())
@@ -109,9 +105,7 @@ def test_a_product_that_is_not_a_pattern_is_one_line(site: Path, product: str) -
     ("file", "content"),
     [("METADATA", b"caf\xe9"), ("RECORD", b"caf\xe9.so,,\n"), ("RECORD", b"a.so,x,1,4,5\n")],
 )
-def test_a_damaged_package_that_is_required_does_not_stop_a_compilation(
-    site: Path, file: str, content: bytes
-) -> None:
+def test_a_damaged_package_that_is_required_does_not_stop_a_compilation(site, file, content):
     own, other = site / "demo-1.0.dist-info", site / "other-1.0.dist-info"
     for folder, name in ((own, "demo"), (other, "other")):
         folder.mkdir(exist_ok=True)
@@ -123,7 +117,7 @@ def test_a_damaged_package_that_is_required_does_not_stop_a_compilation(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_folder_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(site, tmp_path):
     (tmp_path / "file").write_text("")
     done = run(site, "compile", GPUFORGE_KERNEL_HOME=str(tmp_path / "file"))
     assert done.returncode == 1
@@ -132,7 +126,7 @@ def test_a_folder_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"schema": 2}', "[1]", NUL, INFINITE])
-def test_a_damaged_record_is_a_reason(site: Path, damage: str) -> None:
+def test_a_damaged_record_is_a_reason(site, damage):
     run(site, "compile")
     (record,) = (site.parent / "builds").glob("user/demo/*/active.json")
     record.write_text(damage)
@@ -141,7 +135,7 @@ def test_a_damaged_record_is_a_reason(site: Path, damage: str) -> None:
     assert answer(site) == 42
 
 
-def test_a_link_to_the_library_is_followed(site: Path, tmp_path: Path) -> None:
+def test_a_link_to_the_library_is_followed(site, tmp_path):
     """Builds with a version leave libx.so as a link to libx.so.1."""
     script = f'{GXX} "$@"; for last; do :; done; mv $last $last.1; ln -s $last.1 $last'
     assert run(site, "compile", compiler(tmp_path, script)).returncode == 0
@@ -149,7 +143,7 @@ def test_a_link_to_the_library_is_followed(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["", "*/", "*/libanswers.so", "active.json"])
-def test_where_others_could_put_code_nothing_is_loaded(site: Path, part: str) -> None:
+def test_where_others_could_put_code_nothing_is_loaded(site, part):
     run(site, "compile")
     (place,) = (site.parent / "builds/user/demo").iterdir()
     (path,) = place.glob(part) if part else [place]
@@ -164,7 +158,7 @@ def test_where_others_could_put_code_nothing_is_loaded(site: Path, part: str) ->
 
 
 @pytest.mark.parametrize("above", ["", "user", "user/demo"])
-def test_where_others_could_replace_a_folder_above_nothing_is_loaded(site: Path, above: str) -> None:
+def test_where_others_could_replace_a_folder_above_nothing_is_loaded(site, above):
     run(site, "compile")
     path = site.parent / "builds" / above
     path.chmod(0o777)
@@ -192,7 +186,7 @@ def compile_without_umask(site: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
 @pytest.mark.parametrize("above", ["", "user", "user/demo"])
-def test_below_a_folder_of_another_user_nothing_is_loaded(site: Path, above: str) -> None:
+def test_below_a_folder_of_another_user_nothing_is_loaded(site, above):
     run(site, "compile")
     path = site.parent / "builds" / above
     os.chown(path, 12345, 12345)
@@ -201,14 +195,14 @@ def test_below_a_folder_of_another_user_nothing_is_loaded(site: Path, above: str
     assert f"{path} belongs to another user, who could put code into it" in run(site, "explain").stdout
 
 
-def test_folders_are_not_made_for_everybody_whatever_the_umask(site: Path) -> None:
+def test_folders_are_not_made_for_everybody_whatever_the_umask(site):
     compile_without_umask(site)
     modes = {path.stat().st_mode & 0o022 for path in (site.parent / "builds").rglob("*") if path.is_dir()}
     assert modes <= {0, 0o020}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
-def test_a_build_of_another_user_is_not_loaded(site: Path) -> None:
+def test_a_build_of_another_user_is_not_loaded(site):
     run(site, "compile")
     (place,) = (site.parent / "builds/user/demo").iterdir()
     os.chown(place, 12345, 12345)
@@ -220,5 +214,5 @@ def test_a_build_of_another_user_is_not_loaded(site: Path) -> None:
     )
 
 
-def test_a_build_is_used_whatever_the_umask(site: Path) -> None:
+def test_a_build_is_used_whatever_the_umask(site):
     compile_without_umask(site)

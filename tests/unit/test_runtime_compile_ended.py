@@ -1,7 +1,5 @@
 """A compilation that is ended: by each signal, and by one that leaves something behind."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -52,9 +50,7 @@ class Compiling:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interruption_is_one_line_ends_the_compiler_and_changes_nothing(
-    site: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_interruption_is_one_line_ends_the_compiler_and_changes_nothing(site, tmp_path, number):
     run(site, "compile")
     compiling = Compiling(site, tmp_path)
     assert builds(site) == ["build", "work"]
@@ -67,7 +63,7 @@ def test_an_interruption_is_one_line_ends_the_compiler_and_changes_nothing(
     assert (answer(site), builds(site)) == (42, ["build"])
 
 
-def test_a_signal_that_is_ignored_ends_nothing(site: Path, tmp_path: Path) -> None:
+def test_a_signal_that_is_ignored_ends_nothing(site, tmp_path):
     """As by nohup: the compilation goes on when the terminal is closed."""
     compiling = Compiling(site, tmp_path, before=["nohup"])
     compiling.process.send_signal(signal.SIGHUP)
@@ -77,7 +73,7 @@ def test_a_signal_that_is_ignored_ends_nothing(site: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("output", [False, True])
-def test_what_a_killed_compilation_leaves_is_cleared(site: Path, tmp_path: Path, output: bool) -> None:
+def test_what_a_killed_compilation_leaves_is_cleared(site, tmp_path, output):
     """Its compiler ends with it; its folder goes with the next compilation, while that of another one stays."""
     out = tmp_path / "out"
     arguments = ["--output", out] if output else []

@@ -1,7 +1,5 @@
 """`compile` for a set of modules: nvcc, NVRTC, OpenCL or g++, whichever is there, in the order of the recipe."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -104,7 +102,7 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
-def test_nvcc_comes_first_where_there_is_a_gpu(user: User) -> None:
+def test_nvcc_comes_first_where_there_is_a_gpu(user):
     user.gpu()
     user.nvcc()
     user.nvrtc()
@@ -122,9 +120,7 @@ def test_nvcc_comes_first_where_there_is_a_gpu(user: User) -> None:
     )
 
 
-def test_others_cannot_write_to_what_is_made_and_an_index_that_they_can_write_to_is_not_used(
-    user: User,
-) -> None:
+def test_others_cannot_write_to_what_is_made_and_an_index_that_they_can_write_to_is_not_used(user):
     user.gpu()
     user.nvcc()
     before = os.umask(0)
@@ -145,7 +141,7 @@ def test_others_cannot_write_to_what_is_made_and_an_index_that_they_can_write_to
     assert problem in run(user.site, "explain", **user.env).stdout
 
 
-def test_nvrtc_is_taken_without_nvcc_and_its_code_is_the_kernel_caches(user: User) -> None:
+def test_nvrtc_is_taken_without_nvcc_and_its_code_is_the_kernel_caches(user):
     user.gpu()
     user.nvrtc()
     assert user.use()["used"] == "cached build CUDA source"  # compiled at first use
@@ -163,9 +159,7 @@ def test_nvrtc_is_taken_without_nvcc_and_its_code_is_the_kernel_caches(user: Use
     ("first", "arguments"),
     [({}, ["--toolchain", "newer"]), ({"version": "<12", "accepts": (("<", (12,)),)}, [])],
 )
-def test_each_of_two_toolchains_of_one_compiler_has_its_own_flags(
-    user: User, first: dict[str, Any], arguments: list[str]
-) -> None:
+def test_each_of_two_toolchains_of_one_compiler_has_its_own_flags(user, first, arguments):
     """The second one is named, or the first does not take this machine's NVRTC."""
     user.gpu()
     user.nvrtc()
@@ -177,7 +171,7 @@ def test_each_of_two_toolchains_of_one_compiler_has_its_own_flags(
     assert Path(user.use()["place"]).read_text().endswith("|-DNEWER")
 
 
-def test_without_a_gpu_gxx_makes_the_library_for_the_cpu(user: User) -> None:
+def test_without_a_gpu_gxx_makes_the_library_for_the_cpu(user):
     user.nvcc()
     user.nvrtc()
     done = user.compile()
@@ -189,7 +183,7 @@ def test_without_a_gpu_gxx_makes_the_library_for_the_cpu(user: User) -> None:
     )
 
 
-def test_nothing_fits_is_one_line_that_names_each(user: User) -> None:
+def test_nothing_fits_is_one_line_that_names_each(user):
     done = user.compile("--toolchain", "rtc")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
@@ -208,7 +202,7 @@ def test_nothing_fits_is_one_line_that_names_each(user: User) -> None:
     )
 
 
-def test_what_opencl_compiles_goes_nowhere_else_than_into_the_cache(user: User) -> None:
+def test_what_opencl_compiles_goes_nowhere_else_than_into_the_cache(user):
     (user.site / "pyopencl.py").write_text(PYOPENCL, encoding="utf-8")
     output = user.tmp_path / "out"
     user.env["GPUFORGE_DISABLE_GPU"] = "0"
@@ -221,7 +215,7 @@ def test_what_opencl_compiles_goes_nowhere_else_than_into_the_cache(user: User) 
     assert not output.exists()
 
 
-def test_what_nvrtc_refuses_changes_nothing(user: User) -> None:
+def test_what_nvrtc_refuses_changes_nothing(user):
     user.gpu()
     user.nvrtc()
     mine = user.tmp_path / "scale.cu"
@@ -236,7 +230,7 @@ def test_what_nvrtc_refuses_changes_nothing(user: User) -> None:
     assert user.use()["used"] == "cached build CUDA source"
 
 
-def test_a_source_of_the_users_takes_the_place_of_the_packages(user: User) -> None:
+def test_a_source_of_the_users_takes_the_place_of_the_packages(user):
     user.gpu()
     user.nvrtc()
     mine = user.tmp_path / "scale.cu"
@@ -250,7 +244,7 @@ def test_a_source_of_the_users_takes_the_place_of_the_packages(user: User) -> No
     assert "made by g++" in user.compile(library).stdout  # no other toolchain compiles it
 
 
-def test_two_sources_of_the_users_for_one_module_are_refused(user: User) -> None:
+def test_two_sources_of_the_users_for_one_module_are_refused(user):
     user.gpu()
     user.nvrtc()
     mine = [user.tmp_path / folder / f"scale.{suffix}" for folder in "ab" for suffix in ("cu", "cpp")]
@@ -265,7 +259,7 @@ def test_two_sources_of_the_users_for_one_module_are_refused(user: User) -> None
     assert user.compile(*mine[1::2]).returncode == 0  # both are in one library
 
 
-def test_an_output_folder_activates_nothing_and_the_variable_uses_it(user: User) -> None:
+def test_an_output_folder_activates_nothing_and_the_variable_uses_it(user):
     user.gpu()
     user.nvrtc()
     for _ in range(2):
@@ -276,7 +270,7 @@ def test_an_output_folder_activates_nothing_and_the_variable_uses_it(user: User)
     assert user.use()["used"] == "environment cubin sm_90"
 
 
-def test_a_build_for_an_earlier_release_is_warned_of_and_made_anew(user: User) -> None:
+def test_a_build_for_an_earlier_release_is_warned_of_and_made_anew(user):
     """Who compiled kernels must not compute with others without a word."""
 
     def warning() -> str:
@@ -295,7 +289,7 @@ def test_a_build_for_an_earlier_release_is_warned_of_and_made_anew(user: User) -
     assert warning() == ""
 
 
-def test_a_source_for_the_cpu_alone_is_not_a_module(user: User) -> None:
+def test_a_source_for_the_cpu_alone_is_not_a_module(user):
     """The set's first source is C++, and has a name that no module has."""
     shutil.rmtree(user.site)
     host = replace(HOST, sources=("mod/host.cpp", "mod/scale.cpp"))
@@ -314,7 +308,7 @@ def test_a_source_for_the_cpu_alone_is_not_a_module(user: User) -> None:
     assert (done.returncode, done.stdout) == (0, "ops: your build was removed; no kernels are in use\n")
 
 
-def test_each_module_of_a_set_is_described(user: User) -> None:
+def test_each_module_of_a_set_is_described(user):
     shutil.rmtree(user.site)
     rtc = replace(NVRTC, sources=("mod/scale.cu", "mod/shift.cu"))
     install_set(user.site, rtc, more={"shift.cu": "// shift\n"}, cpu=False)
@@ -332,7 +326,7 @@ def test_each_module_of_a_set_is_described(user: User) -> None:
     assert "; in use: cached build CUDA source, nvrtc 12.4 " in user.compile("--remove").stdout
 
 
-def test_a_machine_without_a_gpu_compiles_for_one_that_is_named(user: User) -> None:
+def test_a_machine_without_a_gpu_compiles_for_one_that_is_named(user):
     user.nvrtc()
     done = user.compile("--arch", "90")
     assert (done.returncode, done.stderr) == (0, "")
@@ -343,7 +337,7 @@ def test_a_machine_without_a_gpu_compiles_for_one_that_is_named(user: User) -> N
     assert (found["backend"], found["used"]) == ("cuda", "user build cubin sm_90")
 
 
-def test_a_build_for_another_gpu_is_not_used(user: User) -> None:
+def test_a_build_for_another_gpu_is_not_used(user):
     user.nvrtc()
     assert user.compile("--arch", "8.0").returncode == 0
     user.env["GPUFORGE_NVRTC"] = "0"
@@ -362,15 +356,13 @@ def test_a_build_for_another_gpu_is_not_used(user: User) -> None:
         ),
     ],
 )
-def test_an_architecture_that_is_none_and_a_toolchain_without_one_are_errors(
-    user: User, arguments: tuple[str, ...], error: str
-) -> None:
+def test_an_architecture_that_is_none_and_a_toolchain_without_one_are_errors(user, arguments, error):
     done = user.compile(*arguments)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(error)
 
 
-def test_with_an_architecture_no_library_for_the_cpu_is_made_instead(user: User) -> None:
+def test_with_an_architecture_no_library_for_the_cpu_is_made_instead(user):
     done = user.compile("--arch", "90")
     assert (done.returncode, done.stdout) == (3, "")
     assert "host" not in done.stderr

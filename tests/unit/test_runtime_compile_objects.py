@@ -1,7 +1,5 @@
 """`compile` of several objects on a machine without a GPU: what can be compiled is, and the rest is named."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -55,7 +53,7 @@ def _site(tmp_path: Path, *toolchains: object) -> Path:
     return site
 
 
-def test_an_object_that_needs_a_gpu_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_an_object_that_needs_a_gpu_does_not_stop_the_others(tmp_path):
     site = _site(tmp_path, toolchain("host", "g++"))
     done = run(site, "compile")
     assert (done.returncode, done.stderr) == (3, f"error: a-set: not compiled: {NO_GPU}\n")
@@ -64,7 +62,7 @@ def test_an_object_that_needs_a_gpu_does_not_stop_the_others(tmp_path: Path) -> 
     assert answer(site) == 42
 
 
-def test_each_object_that_is_not_compiled_is_named(tmp_path: Path) -> None:
+def test_each_object_that_is_not_compiled_is_named(tmp_path):
     site = _site(tmp_path, toolchain("host", "g++", version=">=1000"))
     done = run(site, "compile", PATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (3, "")
@@ -74,12 +72,12 @@ def test_each_object_that_is_not_compiled_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_a_failure_counts_more_than_a_missing_gpu(tmp_path: Path) -> None:
+def test_a_failure_counts_more_than_a_missing_gpu(tmp_path):
     site = _site(tmp_path, toolchain("host", "g++", "-DANSWER=)"))
     assert run(site, "compile").returncode == 1
 
 
-def test_nvcc_without_a_gpu_compiles_for_the_lowest_architecture_of_the_wheel(tmp_path: Path) -> None:
+def test_nvcc_without_a_gpu_compiles_for_the_lowest_architecture_of_the_wheel(tmp_path):
     site = tmp_path / "site"
     install(site, toolchain("device", "nvcc"))
     compiler = nvcc(tmp_path / "bin")
@@ -97,7 +95,7 @@ def test_nvcc_without_a_gpu_compiles_for_the_lowest_architecture_of_the_wheel(tm
     assert own.endswith("switched off (GPUFORGE_DISABLE_GPU=1)")
 
 
-def test_a_plug_ins_compiler_of_a_toolkit_is_called_as_nvcc_is(tmp_path: Path) -> None:
+def test_a_plug_ins_compiler_of_a_toolkit_is_called_as_nvcc_is(tmp_path):
     site = tmp_path / "site"
     argv = (*toolchain("device", "nvcc").argv, "-DOF={cuda}")
     install(site, replace(toolchain("device", "nvcc"), family="plugged", argv=argv))
@@ -110,7 +108,7 @@ def test_a_plug_ins_compiler_of_a_toolkit_is_called_as_nvcc_is(tmp_path: Path) -
     assert {"-arch=sm_80", f"-DOF={tmp_path}"} <= {*arguments}
 
 
-def test_nvcc_without_a_gpu_and_a_wheel_that_names_no_architecture(tmp_path: Path) -> None:
+def test_nvcc_without_a_gpu_and_a_wheel_that_names_no_architecture(tmp_path):
     site = tmp_path / "site"
     recipe = install(site, toolchain("device", "nvcc")) / "sources" / "answers" / "recipe.json"
     recipe.write_text(recipe.read_text().replace('"80"', '"90a"'))
@@ -119,7 +117,7 @@ def test_nvcc_without_a_gpu_and_a_wheel_that_names_no_architecture(tmp_path: Pat
     assert (done.returncode, done.stderr) == (3, f"error: answers: not compiled: {NO_GPU}\n")
 
 
-def test_a_relative_home_is_refused(tmp_path: Path) -> None:
+def test_a_relative_home_is_refused(tmp_path):
     site = tmp_path / "site"
     install(site, toolchain("host", "g++"))
     done = run(site, "compile", GPUFORGE_KERNEL_HOME="rel")
@@ -130,7 +128,7 @@ def test_a_relative_home_is_refused(tmp_path: Path) -> None:
     assert not (site / "rel").exists()
 
 
-def test_builds_of_two_packages_by_two_releases_of_nvcxx_do_not_meet(tmp_path: Path) -> None:
+def test_builds_of_two_packages_by_two_releases_of_nvcxx_do_not_meet(tmp_path):
     """Both load libnvc.so, which fits its own release only; the loader takes the one that comes first."""
     releases = {"demo": "22.1", "second": "24.9"}
     for release in releases.values():
@@ -188,7 +186,7 @@ RUN = (
 )
 
 
-def test_a_program_is_shipped_compiled_found_and_run(tmp_path: Path) -> None:
+def test_a_program_is_shipped_compiled_found_and_run(tmp_path):
     site = tmp_path / "site"
     install(site, _programs_toolchain(), program=True)
     assert printed(site, RUN).splitlines()[:3] == [
@@ -204,7 +202,7 @@ def test_a_program_is_shipped_compiled_found_and_run(tmp_path: Path) -> None:
     assert "in use: the shipped program" in run(site, "compile", "--remove").stdout
 
 
-def test_a_program_with_another_abi_id_is_not_run(tmp_path: Path) -> None:
+def test_a_program_with_another_abi_id_is_not_run(tmp_path):
     site = tmp_path / "site"
     install(site, _programs_toolchain(), abi="1-abc", versions="-other", program=True)
     with pytest.raises(subprocess.CalledProcessError) as caught:
@@ -212,7 +210,7 @@ def test_a_program_with_another_abi_id_is_not_run(tmp_path: Path) -> None:
     assert "was compiled for the ABI 1-abc-other, and this package has 1-abc" in caught.value.stderr
 
 
-def test_a_program_that_does_not_start_is_refused(tmp_path: Path) -> None:
+def test_a_program_that_does_not_start_is_refused(tmp_path):
     """Its libraries are listed by the loader; the program itself is not run."""
     folder = tmp_path / "lib"
     folder.mkdir()

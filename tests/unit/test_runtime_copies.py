@@ -1,7 +1,5 @@
 """Copies on a device that outlive a launch: what is written through another view is seen or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +43,7 @@ def double(copies: DeviceCopies, kernel: Any, x: Any) -> None:
     copies.launch(kernel, 1, 8, np.uint64(len(x)), TWO, x)
 
 
-def test_a_copy_stays_from_launch_to_launch(kernel: Any, copies: DeviceCopies) -> None:
+def test_a_copy_stays_from_launch_to_launch(kernel, copies):
     x = np.arange(4, dtype="f4")
     double(copies, kernel, x)
     double(copies, kernel, x)
@@ -54,7 +52,7 @@ def test_a_copy_stays_from_launch_to_launch(kernel: Any, copies: DeviceCopies) -
     assert x.tolist() == [0, 4, 8, 12]
 
 
-def test_what_is_written_on_the_host_is_seen(kernel: Any, copies: DeviceCopies) -> None:
+def test_what_is_written_on_the_host_is_seen(kernel, copies):
     x = np.ones(4, "f4")
     view = x[1:3]
     double(copies, kernel, x)
@@ -65,7 +63,7 @@ def test_what_is_written_on_the_host_is_seen(kernel: Any, copies: DeviceCopies) 
     assert x.tolist() == [4, 10, 10, 4]
 
 
-def test_two_writers_of_one_region_are_refused_and_nothing_is_lost(kernel: Any, copies: DeviceCopies) -> None:
+def test_two_writers_of_one_region_are_refused_and_nothing_is_lost(kernel, copies):
     x = np.ones(4, "f4")
     double(copies, kernel, x)
     x[::2] = 7
@@ -77,7 +75,7 @@ def test_two_writers_of_one_region_are_refused_and_nothing_is_lost(kernel: Any, 
     assert x.tolist() == [7, 1, 7, 1]
 
 
-def test_a_launch_with_an_overlapping_view_sees_what_was_written(kernel: Any, copies: DeviceCopies) -> None:
+def test_a_launch_with_an_overlapping_view_sees_what_was_written(kernel, copies):
     x = np.ones(6, "f4")
     double(copies, kernel, x[:4])
     double(copies, kernel, x[2:])
@@ -86,7 +84,7 @@ def test_a_launch_with_an_overlapping_view_sees_what_was_written(kernel: Any, co
     assert x.tolist() == [4, 4, 8, 8, 2, 2]
 
 
-def test_the_same_memory_as_other_elements_is_no_copy_of_it(kernel: Any, copies: DeviceCopies) -> None:
+def test_the_same_memory_as_other_elements_is_no_copy_of_it(kernel, copies):
     x = np.ones(4, "f4")
     double(copies, kernel, x)
     with pytest.raises(TypeError, match="is given, and the parameter is"):
@@ -115,7 +113,7 @@ class Sum:
         y[:] = x + (b > 0)
 
 
-def test_what_is_read_alone_may_overlap(copies: DeviceCopies) -> None:
+def test_what_is_read_alone_may_overlap(copies):
     x, y = np.arange(6, dtype="f4"), np.zeros(4, "f4")
     for part, expected in ((x[:4], [0, 2, 3, 4]), (x[2:], [2, 4, 5, 6])):
         copies.launch(Sum(), 1, 1, part, x[:4].view("i4"), y)
@@ -125,16 +123,14 @@ def test_what_is_read_alone_may_overlap(copies: DeviceCopies) -> None:
         copies.launch(Sum(), 1, 1, x[:4], y.view("i4"), y)
 
 
-def test_results_are_not_computed_for_an_array_that_cannot_take_them(
-    kernel: Any, copies: DeviceCopies
-) -> None:
+def test_results_are_not_computed_for_an_array_that_cannot_take_them(kernel, copies):
     x = np.ones(4, "f4")
     x.flags.writeable = False
     with pytest.raises(ValueError, match="is read-only, and the kernel may write it: pass a copy"):
         double(copies, kernel, x)
 
 
-def test_what_is_closed_is_not_brought_back(kernel: Any) -> None:
+def test_what_is_closed_is_not_brought_back(kernel):
     x = np.ones(4, "f4")
     with DeviceCopies() as copies:
         double(copies, kernel, x)

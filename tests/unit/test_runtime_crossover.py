@@ -1,7 +1,5 @@
 """When a kernel is faster than the package's own code: measured once on a machine, and kept."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -62,9 +60,7 @@ def found(tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> Callab
     return find
 
 
-def test_it_is_measured_once_for_each_device_file_and_version(
-    work: Work, found: Callable[..., float]
-) -> None:
+def test_it_is_measured_once_for_each_device_file_and_version(work, found):
     assert found() == 100
     assert work.sampled == list(SIZES)
     assert found() == 100
@@ -77,18 +73,14 @@ def test_it_is_measured_once_for_each_device_file_and_version(
     assert found() == 100
 
 
-def test_a_kernel_that_is_slower_at_the_largest_size_is_never_taken(
-    work: Work, found: Callable[..., float]
-) -> None:
+def test_a_kernel_that_is_slower_at_the_largest_size_is_never_taken(work, found):
     work.kernel = lambda size: 0.0 if size == 100 else 1e-2
     assert found() == math.inf
     assert found() == math.inf
     assert work.sampled == list(SIZES)
 
 
-def test_a_kernel_that_computes_something_else_is_refused_with_the_reason(
-    work: Work, found: Callable[..., float]
-) -> None:
+def test_a_kernel_that_computes_something_else_is_refused_with_the_reason(work, found):
     work.result = lambda: 1.0 + 5e-7
     assert found(version="close") == 100
     work.result = lambda: 1.5
@@ -104,7 +96,7 @@ def test_a_kernel_that_computes_something_else_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_kernel_that_writes_nothing_is_noticed(shared: bool, tmp_path: Path) -> None:
+def test_a_kernel_that_writes_nothing_is_noticed(shared, tmp_path):
     def sample(size: int) -> Any:
         out, other = (
             np.zeros(size),
@@ -124,7 +116,7 @@ def test_a_kernel_that_writes_nothing_is_noticed(shared: bool, tmp_path: Path) -
     assert made.problem(KERNEL).startswith("with 4 elements, result 0 of the kernel is nan")
 
 
-def test_it_knows_where_the_data_lies(work: Work, found: Callable[..., float]) -> None:
+def test_it_knows_where_the_data_lies(work, found):
     on_device = SimpleNamespace(__cuda_array_interface__={})
     assert found(KERNEL, np.zeros(3)) == 100
     assert found(KERNEL, np.zeros(3), on_device) == 0
@@ -136,15 +128,13 @@ def test_it_knows_where_the_data_lies(work: Work, found: Callable[..., float]) -
     assert found(KERNEL, resident=resident) == 100
 
 
-def test_sizes_that_take_too_long_are_left_out(work: Work, found: Callable[..., float]) -> None:
+def test_sizes_that_take_too_long_are_left_out(work, found):
     work.own = lambda size: size * 1e-3
     assert found() == 10
     assert work.sampled == [10, 100]
 
 
-def test_another_cpu_or_fewer_processors_measure_again(
-    work: Work, found: Callable[..., float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_cpu_or_fewer_processors_measure_again(work, found, monkeypatch):
     """A home folder may belong to many machines."""
     found()
     monkeypatch.setattr("gpuforge.runtime.cpu.fact", lambda _: "another CPU")
@@ -154,9 +144,7 @@ def test_another_cpu_or_fewer_processors_measure_again(
     assert work.sampled == list(SIZES) * 3
 
 
-def test_a_failure_is_raised_and_nothing_is_kept(
-    work: Work, found: Callable[..., float], tmp_path: Path
-) -> None:
+def test_a_failure_is_raised_and_nothing_is_kept(work, found, tmp_path):
     def fails(size: int) -> float:
         raise RuntimeError(f"no memory for {size}")
 
@@ -169,9 +157,7 @@ def test_a_failure_is_raised_and_nothing_is_kept(
 
 
 @pytest.mark.parametrize("kept", ["[]", "{}", '{"from": "10"}', '{"from": -1}', '{"from": true}', "\xff"])
-def test_an_entry_that_makes_no_sense_is_measured_again(
-    work: Work, found: Callable[..., float], tmp_path: Path, kept: str
-) -> None:
+def test_an_entry_that_makes_no_sense_is_measured_again(work, found, tmp_path, kept):
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path)}
     made = Crossover("work", work, version="1", rtol=1e-6, sizes=SIZES, env=env)
     key = made._key(KERNEL.device, "host", "")
@@ -181,7 +167,7 @@ def test_an_entry_that_makes_no_sense_is_measured_again(
     assert work.sampled == list(SIZES)
 
 
-def test_what_was_measured_can_be_read(work: Work, found: Callable[..., float], tmp_path: Path) -> None:
+def test_what_was_measured_can_be_read(work, found, tmp_path):
     found()
     (entry,) = tmp_path.rglob("*.kernel")
     times = json.loads(

@@ -1,9 +1,5 @@
 """The parameters of C functions are read from source text."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from gpuforge.runtime.declarations import declared, parameters_of
@@ -30,7 +26,7 @@ def read(text: str, name: str = "scale") -> list[str]:
         "void rescale(int); void other() { ns::scale(1); p.scale(2); } void scale(unsigned long long, float, float *);",
     ],
 )
-def test_a_declaration_is_read(text: str) -> None:
+def test_a_declaration_is_read(text):
     assert set(read(text)) == {PLAIN}
 
 
@@ -57,7 +53,7 @@ def test_a_declaration_is_read(text: str) -> None:
         ("ns::Box<int, 3> b", "ns::Box<int, 3>", 0),
     ],
 )
-def test_types_are_written_as_in_a_signature(parameter: str, label: str, size: int) -> None:
+def test_types_are_written_as_in_a_signature(parameter, label, size):
     ((found,),) = declared(f"void f({parameter});", "f")
     assert (found.label, found.size) == (label, size)
 
@@ -74,16 +70,16 @@ def test_types_are_written_as_in_a_signature(parameter: str, label: str, size: i
         "#define v void scale(int);",
     ],
 )
-def test_what_is_not_a_function_without_a_result(text: str) -> None:
+def test_what_is_not_a_function_without_a_result(text):
     assert read(text) == []
 
 
 @pytest.mark.parametrize("text", ["void scale(void);", "void scale() {}"])
-def test_a_function_without_parameters(text: str) -> None:
+def test_a_function_without_parameters(text):
     assert read(text) == ["scale()"]
 
 
-def test_files_for_the_cpu_count_first_and_what_differs_is_not_known(tmp_path: Path) -> None:
+def test_files_for_the_cpu_count_first_and_what_differs_is_not_known(tmp_path):
     assert parameters_of(str(tmp_path / "nowhere"), "scale") is None
     (tmp_path / "mod").mkdir()
     (tmp_path / "mod" / "scale.cu").write_text('extern "C" __global__ void scale(float *x);')

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable
 from pathlib import Path
 
 import golden
@@ -47,7 +46,7 @@ def run_saxpy(kernel: Kernel, a: float, x: array[float], y: array[float]) -> arr
     return y
 
 
-def test_no_driver_is_an_answer(tmp_path: Path) -> None:
+def test_no_driver_is_an_answer(tmp_path):
     missing = str(tmp_path / "libcuda.so.1")
     problem = probe((missing,)).problem
     assert str(problem) == (
@@ -55,7 +54,7 @@ def test_no_driver_is_an_answer(tmp_path: Path) -> None:
     )
 
 
-def test_a_library_that_is_no_driver_is_an_answer() -> None:
+def test_a_library_that_is_no_driver_is_an_answer():
     found = open_driver(("libc.so.6",))
     assert isinstance(found, NoDriver)
     assert str(found.reason).startswith(
@@ -70,14 +69,12 @@ def test_a_library_that_is_no_driver_is_an_answer() -> None:
         ("13000", "{} cannot be used as the NVIDIA driver: it lacks cuLaunchKernel"),
     ],
 )
-def test_the_version_is_compared_before_functions(
-    stub_without_launches: str, monkeypatch: pytest.MonkeyPatch, version: str, problem: str
-) -> None:
+def test_the_version_is_compared_before_functions(stub_without_launches, monkeypatch, version, problem):
     monkeypatch.setenv("STUB_VERSION", version)
     assert str(probe((stub_without_launches,)).problem) == problem.format(stub_without_launches)
 
 
-def test_a_driver_that_will_not_start_is_an_answer(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_will_not_start_is_an_answer(stub, monkeypatch):
     monkeypatch.setenv("STUB_INIT", "34")
     assert str(probe((stub,)).problem) == (
         "cuInit failed: CUDA_ERROR_STUBBED (34): words of the stub\n"
@@ -88,20 +85,18 @@ def test_a_driver_that_will_not_start_is_an_answer(stub: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("seconds", ["inf", "nan", "1e300"])
-def test_any_time_limit_is_waited_for_without_an_error(seconds: str) -> None:
+def test_any_time_limit_is_waited_for_without_an_error(seconds):
     attempt = Attempt(DRIVER, lambda: time.sleep(0.05) or 1)
     assert attempt.wait(patience({"GPUFORGE_DRIVER_TIMEOUT": seconds})) == 1
 
 
-def test_after_a_library_that_does_not_answer_others_get_a_tenth_of_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_after_a_library_that_does_not_answer_others_get_a_tenth_of_the_time(monkeypatch):
     monkeypatch.setattr(Attempt, "lost", False)
     attempts = [Attempt(DRIVER, lambda: time.sleep(1), ("/absent",)) for _ in range(2)]
     assert [each.wait(0.1).facts["seconds"] for each in [*attempts, *attempts]] == ["0.1", "0.01"] * 2
 
 
-def test_a_library_that_fails_in_python_is_an_answer_with_the_file_that_was_opened() -> None:
+def test_a_library_that_fails_in_python_is_an_answer_with_the_file_that_was_opened():
     attempt = Attempt(DRIVER, lambda: 1 // 0, ("/opt/libcuda.so.1",))
     assert str(attempt.wait(1)) == (
         "/opt/libcuda.so.1 cannot be used as the NVIDIA driver: integer division or modulo by zero"
@@ -145,9 +140,7 @@ ONE_DEVICE = {
     ids=["zeros", "fewer than none", "two billion", "hangs at a device"],
 )
 @pytest.mark.thorough
-def test_a_driver_that_lies_is_an_answer(
-    functions: dict[str, str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_lies_is_an_answer(functions, problem, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFORGE_DRIVER_TIMEOUT", "0.5")
     monkeypatch.setattr(Attempt, "lost", False)
     library = of_zeros(tmp_path, **functions)
@@ -155,14 +148,14 @@ def test_a_driver_that_lies_is_an_answer(
 
 
 @pytest.mark.thorough
-def test_a_device_that_answers_nothing_runs_nothing(tmp_path: Path) -> None:
+def test_a_device_that_answers_nothing_runs_nothing(tmp_path):
     driver = of_zeros(tmp_path, **ONE_DEVICE)
     with pytest.raises(KernelUnavailable, match=r"this device is 0\.0"):
         KernelSet(write_set(tmp_path / "default-kernels"), env={}, driver=driver).function("saxpy")
 
 
 @pytest.mark.thorough
-def test_a_driver_that_never_opens_is_an_answer_and_other_libraries_open(tmp_path: Path) -> None:
+def test_a_driver_that_never_opens_is_an_answer_and_other_libraries_open(tmp_path):
     os.mkfifo(tmp_path / "libcuda.so.1")
     program = "from gpuforge.runtime import probe; print(probe().problem); import _sqlite3"
     env = {**os.environ, "LD_LIBRARY_PATH": f"/absent:{tmp_path}", "GPUFORGE_DRIVER_TIMEOUT": "0.5"}
@@ -176,7 +169,7 @@ STEERING = '"\\x1b[31mRed\\x07\\xe2\\x80\\xae\\n2"'
 
 
 @pytest.mark.thorough
-def test_what_a_driver_or_a_variable_says_steers_no_terminal(tmp_path: Path) -> None:
+def test_what_a_driver_or_a_variable_says_steers_no_terminal(tmp_path):
     driver = of_zeros(
         tmp_path,
         **ONE_DEVICE,
@@ -201,24 +194,24 @@ def test_what_a_driver_or_a_variable_says_steers_no_terminal(tmp_path: Path) -> 
     assert [text for text in texts if not text.replace("\n", "").isprintable()] == []
 
 
-def test_what_the_probe_sees(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_probe_sees(stub, monkeypatch):
     monkeypatch.setenv("STUB_DEVICES", "2")
     monkeypatch.setenv("STUB_VERSION", "12040")
     devices = (Device(0, "Stub 0", (9, 0)), Device(1, "Stub 1", (9, 0)))
     assert probe((stub,)) == Probe((12, 4), devices)
 
 
-def test_a_driver_without_a_gpu(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_without_a_gpu(stub, monkeypatch):
     monkeypatch.setenv("STUB_DEVICES", "0")
     assert probe((stub,)) == Probe((13, 0), (), Reason("no-devices"))
 
 
-def test_a_probe_that_fails_half_way_is_an_answer(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_that_fails_half_way_is_an_answer(stub, monkeypatch):
     monkeypatch.setenv("STUB_ATTRIBUTE", "12345")
     assert str(probe((stub,)).problem) == "cuDeviceGetAttribute failed: unknown error (12345): no description"
 
 
-def test_a_kernel_runs(kernels: KernelSet, stub: str) -> None:
+def test_a_kernel_runs(kernels, stub):
     kernel = kernels.function("saxpy", module="saxpy")
     x, y = array("f", range(1000)), array("f", [1.0] * 1000)
     assert run_saxpy(kernel, 2.0, x, y) == array("f", (2.0 * i + 1.0 for i in range(1000)))
@@ -226,11 +219,11 @@ def test_a_kernel_runs(kernels: KernelSet, stub: str) -> None:
     assert ctypes.CDLL(stub).stub_depth() == 1, "where none was current, the device's own stays so"
 
 
-def test_an_empty_array_is_no_special_case(kernels: KernelSet) -> None:
+def test_an_empty_array_is_no_special_case(kernels):
     assert run_saxpy(kernels.function("saxpy", module="saxpy"), 2.0, array("f"), array("f")) == array("f")
 
 
-def test_threads_load_a_module_once(kernels: KernelSet, stub: str) -> None:
+def test_threads_load_a_module_once(kernels, stub):
     start = threading.Barrier(8)
     results: list[array[float]] = []
 
@@ -248,9 +241,7 @@ def test_threads_load_a_module_once(kernels: KernelSet, stub: str) -> None:
     assert counter(stub, "stub_loads") == 1
 
 
-def test_a_failed_load_is_explained_and_tried_again(
-    kernels: KernelSet, stub: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_load_is_explained_and_tried_again(kernels, stub, monkeypatch):
     monkeypatch.setenv("STUB_LOAD", "218")
     with pytest.raises(KernelUnavailable) as error:
         kernels.function("saxpy", module="saxpy")
@@ -262,7 +253,7 @@ def test_a_failed_load_is_explained_and_tried_again(
     assert counter(stub, "stub_loads") == 2
 
 
-def test_a_kernel_that_the_module_has_not(kernels: KernelSet) -> None:
+def test_a_kernel_that_the_module_has_not(kernels):
     with pytest.raises(UnknownKernel) as error:
         kernels.function("daxpy", module="saxpy")
     assert str(error.value).startswith(
@@ -272,9 +263,7 @@ def test_a_kernel_that_the_module_has_not(kernels: KernelSet) -> None:
     )
 
 
-def test_a_fault_on_the_gpu_is_raised_and_memory_freed(
-    kernels: KernelSet, stub: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_on_the_gpu_is_raised_and_memory_freed(kernels, stub, monkeypatch):
     kernel = kernels.function("saxpy", module="saxpy")
     monkeypatch.setenv("STUB_READ", "700")
     with pytest.raises(DriverError) as error:
@@ -283,7 +272,7 @@ def test_a_fault_on_the_gpu_is_raised_and_memory_freed(
     assert counter(stub, "stub_allocated") == 0
 
 
-def test_a_failure_to_free_does_not_hide_another() -> None:
+def test_a_failure_to_free_does_not_hide_another():
     class Lost(Owned):
         def free(self) -> None:
             raise OSError("the GPU is lost")
@@ -295,14 +284,14 @@ def test_a_failure_to_free_does_not_hide_another() -> None:
 
 
 @pytest.mark.parametrize("use", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_memory_has_one_owner(kernels: KernelSet, use: Callable[[object], object]) -> None:
+def test_memory_has_one_owner(kernels, use):
     kernel = kernels.function("saxpy")
     for memory in (kernel.memory(8), kernel.upload(array("f", [1]))):
         with memory, pytest.raises(TypeError, match="it has one owner"):
             use(memory)
 
 
-def test_no_room_on_the_device(kernels: KernelSet) -> None:
+def test_no_room_on_the_device(kernels):
     with pytest.raises(DriverError) as error:
         kernels.function("saxpy", module="saxpy").memory(1 << 30)
     assert str(error.value) == (
@@ -311,7 +300,7 @@ def test_no_room_on_the_device(kernels: KernelSet) -> None:
     )
 
 
-def test_a_buffer_of_another_size_is_refused(kernels: KernelSet) -> None:
+def test_a_buffer_of_another_size_is_refused(kernels):
     with kernels.function("saxpy", module="saxpy").memory(8) as memory:
         for copy in (memory.write, memory.read):
             with pytest.raises(
@@ -320,7 +309,7 @@ def test_a_buffer_of_another_size_is_refused(kernels: KernelSet) -> None:
                 copy(array("f", [1.0]))
 
 
-def test_switched_off_the_driver_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switched_off_the_driver_is_not_opened(tmp_path, monkeypatch):
     folder = write_set(tmp_path / "default-kernels")
     off = KernelSet(folder, env={"GPUFORGE_DISABLE_GPU": "1"}, driver="/nowhere/libcuda.so.1")
     monkeypatch.setattr(ctypes, "CDLL", lambda *_: pytest.fail("the driver was opened"))
@@ -329,7 +318,7 @@ def test_switched_off_the_driver_is_not_opened(tmp_path: Path, monkeypatch: pyte
     assert error.value.reasons == ("switched off (GPUFORGE_DISABLE_GPU=1)",)
 
 
-def test_a_forked_child_is_told_why(stub: str) -> None:
+def test_a_forked_child_is_told_why(stub):
     program = f"""
 import os
 from gpuforge.runtime.driver import open_driver
@@ -346,7 +335,7 @@ os.waitpid(child, 0)
     )
 
 
-def test_the_loader_finds_the_driver_by_its_soname(stub: str) -> None:
+def test_the_loader_finds_the_driver_by_its_soname(stub):
     program = "from gpuforge.runtime import probe; print(probe().devices[0].name)"
     environment = {**os.environ, "LD_LIBRARY_PATH": str(Path(stub).parent)}
     ran = subprocess.run(
@@ -355,7 +344,7 @@ def test_the_loader_finds_the_driver_by_its_soname(stub: str) -> None:
     assert ran.stdout == "Stub 0\n"
 
 
-def test_a_driver_object_is_kept(stub: str) -> None:
+def test_a_driver_object_is_kept(stub):
     first = open_driver((stub,))
     assert isinstance(first, Driver)
     assert open_driver((stub,)) is first

@@ -1,7 +1,5 @@
 """Which of several shipped libraries is used: one with code for this GPU, else the highest level of this CPU."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -74,16 +72,12 @@ def ops(
 
 
 @pytest.mark.parametrize(("flags", "expected"), [(OLD, 0), (V2, 1), (V3, 2), (V4, 3)])
-def test_without_a_gpu_the_highest_level_of_the_cpu_is_taken(
-    home: Path, tmp_path: Path, flags: str, expected: int
-) -> None:
+def test_without_a_gpu_the_highest_level_of_the_cpu_is_taken(home, tmp_path, flags, expected):
     assert ops(home, tmp_path, flags).load().answer() == expected
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_one_feature_that_is_lacking_is_enough_for_the_level_below(
-    home: Path, tmp_path: Path, level: int
-) -> None:
+def test_one_feature_that_is_lacking_is_enough_for_the_level_below(home, tmp_path, level):
     for name in list(LEVELS["x86_64"].values())[level]:
         flags = " ".join(flag for flag in V4.split() if flag != name)
         assert ops(home, tmp_path, flags).load().answer() == level - 1, name
@@ -142,7 +136,7 @@ def test_a_gpu_or_driver_that_does_not_fit_gives_way_to_the_cpu(
     assert str(told.reason) == reason
 
 
-def test_a_gpu_that_is_switched_off_is_not_looked_for(home: Path, tmp_path: Path) -> None:
+def test_a_gpu_that_is_switched_off_is_not_looked_for(home, tmp_path):
     own = ops(home, tmp_path, V3, GPUFORGE_DISABLE_GPU="1")
     assert own.load().answer() == 2
     assert "switched off (GPUFORGE_DISABLE_GPU=1)" in own.explain()
@@ -165,7 +159,7 @@ def test_a_damaged_library_gives_way_to_the_next(
     )
 
 
-def test_a_library_of_another_abi_is_not_among_them(tmp_path: Path) -> None:
+def test_a_library_of_another_abi_is_not_among_them(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=("cpu-ops",))
@@ -183,22 +177,20 @@ def test_a_library_of_another_abi_is_not_among_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [None, ""])
-def test_where_the_system_tells_nothing_of_its_cpu_only_the_lowest_level_is_taken(
-    home: Path, tmp_path: Path, flags: str | None
-) -> None:
+def test_where_the_system_tells_nothing_of_its_cpu_only_the_lowest_level_is_taken(home, tmp_path, flags):
     file = cpuinfo(tmp_path, flags) if flags is not None else str(tmp_path / "nothing")
     own = KernelLibrary("gpu-ops", home=str(home), env={}, machine=Probe(None, cpu=cpu.this_cpu(file)))
     assert own.load().answer() == 0
     assert "is for x86-64-v2; /proc/cpuinfo does not tell what this CPU has" in own.explain()
 
 
-def test_another_kind_of_machine_runs_no_level_of_x86(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_kind_of_machine_runs_no_level_of_x86(monkeypatch):
     machine = cpu.Cpu("aarch64", frozenset({"asimd"}))
     assert str(cpu.refusal(cpu.CpuLevel("x86-64"), machine)) == "is for x86-64; this machine is aarch64"
     assert cpu.refusal(cpu.CpuLevel(), machine) is None
 
 
-def test_a_level_that_this_cpu_lacks_is_never_run(home: Path) -> None:
+def test_a_level_that_this_cpu_lacks_is_never_run(home):
     """With the machine's own facts: what is taken was compiled for it, and runs."""
     here = cpu.this_cpu()
     own = KernelLibrary("cpu-ops", home=str(home), env={})
@@ -207,9 +199,7 @@ def test_a_level_that_this_cpu_lacks_is_never_run(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "env"), [("cpu-ops", {}), ("gpu-ops", {"GPUFORGE_DISABLE_GPU": "1"})])
-def test_the_driver_is_not_opened_where_no_gpu_is_asked_for(
-    home: Path, monkeypatch: pytest.MonkeyPatch, name: str, env: dict[str, str]
-) -> None:
+def test_the_driver_is_not_opened_where_no_gpu_is_asked_for(home, monkeypatch, name, env):
     opened: list[object] = []
     monkeypatch.setattr(libraries, "probe", lambda: opened.append(name) or Probe(None))
     assert KernelLibrary(name, home=str(home), env=env).load().answer() >= 0
@@ -218,19 +208,19 @@ def test_the_driver_is_not_opened_where_no_gpu_is_asked_for(
     assert opened, "it is where a GPU is"
 
 
-def test_a_name_that_the_wheel_does_not_have_is_another_error_than_no_gpu(home: Path) -> None:
+def test_a_name_that_the_wheel_does_not_have_is_another_error_than_no_gpu(home):
     with pytest.raises(UnknownKernel) as caught:
         KernelLibrary("gpu-opps", home=str(home), env={}).load()
     assert str(caught.value) == "this wheel has no kernel library 'gpu-opps'; it has: gpu-ops, cpu-ops"
 
 
-def test_levels_are_those_of_the_manifest() -> None:
+def test_levels_are_those_of_the_manifest():
     from typing import get_args
 
     assert list(LEVELS["x86_64"]) == list(get_args(CpuLevelName))
 
 
-def test_both_objects_are_one_library_to_users(home: Path) -> None:
+def test_both_objects_are_one_library_to_users(home):
     assert contents(str(home)).libraries == ("gpu-ops",)
     index = json.loads((home / "kernels/cpu-ops/index.json").read_text())
     assert [each["file"] for each in index["libraries"]] == [

@@ -1,7 +1,5 @@
 """The runtime without the GIL: many threads of a real free-threaded CPython, on a driver that stands in."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import textwrap
@@ -49,7 +47,7 @@ THREADS = """
 
 
 @pytest.mark.thorough
-def test_sixteen_threads_load_bind_and_launch_at_once(tmp_path: Path, stub: str) -> None:
+def test_sixteen_threads_load_bind_and_launch_at_once(tmp_path, stub):
     python = free_threaded().path
     folder = write_set(tmp_path / "default-kernels")
     shutil.copytree(Path(runtime.__file__).parent, tmp_path / "copied")

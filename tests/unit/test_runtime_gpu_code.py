@@ -1,11 +1,8 @@
 """GPU code of users' builds: what each compiler leaves, beside what it leaves where there is none."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess
-from pathlib import Path
 
 import pytest
 from audit_samples import elf, image
@@ -57,7 +54,7 @@ def packaged(content: bytes) -> bytes:
         (b"\x50\xed\x55\xba\x01\x00\x10\x00", []),  # cut off
     ],
 )  # fmt: skip
-def test_each_form_is_found_and_what_is_empty_is_not(tmp_path: Path, data: bytes, found: list[str]) -> None:
+def test_each_form_is_found_and_what_is_empty_is_not(tmp_path, data, found):
     library = tmp_path / "libx.so"
     library.write_bytes(elf(sections={".rodata": data}))
     assert [image.label for image in gpu_code(library)] == found
@@ -74,7 +71,7 @@ def test_each_form_is_found_and_what_is_empty_is_not(tmp_path: Path, data: bytes
         ([], Arch(9, 0), "no GPU code: the compiler made none for sm_90"),
     ],
 )
-def test_code_for_another_gpu_is_refused(tmp_path: Path, images: list[str], gpu: Arch, problem: str) -> None:
+def test_code_for_another_gpu_is_refused(tmp_path, images, gpu, problem):
     library = tmp_path / "libx.so"
     content = KERNEL + b".entry k"
     library.write_bytes(elf(sections={".r": container(*(image(each, content=content) for each in images))}))
@@ -95,9 +92,7 @@ def test_code_for_another_gpu_is_refused(tmp_path: Path, images: list[str], gpu:
         ("libcudart.so.13", 8, False),
     ],
 )
-def test_machine_code_that_llvms_openmp_does_not_load(
-    tmp_path: Path, runtime: str, abi: int, refused: bool
-) -> None:
+def test_machine_code_that_llvms_openmp_does_not_load(tmp_path, runtime, abi, refused):
     library = tmp_path / "libx.so"
     library.write_bytes(elf(needed=[runtime], sections={".rodata": packaged(cubin(abi=abi))}))
     if refused:
@@ -143,7 +138,7 @@ def _offloads() -> bool:
         ([*CLANG, "-fPIC"], "none", []),
     ],
 )
-def test_real_compilers(tmp_path: Path, argv: list[str], source: str, found: list[str]) -> None:
+def test_real_compilers(tmp_path, argv, source, found):
     if not shutil.which(argv[0]):
         pytest.skip(f"{argv[0]} is not installed")
     if argv[0] == "g++" and not _offloads():

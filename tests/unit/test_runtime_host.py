@@ -1,7 +1,5 @@
 """Kernels on the CPU: what Python may hand over computes the right numbers, and all else is an error."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import re
@@ -57,15 +55,13 @@ def kernel(library: Path) -> HostKernel:
     return load(str(library), plain_entry("scale"), "no NVIDIA driver")
 
 
-def test_every_misuse_is_an_error_and_changes_nothing(
-    library: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_misuse_is_an_error_and_changes_nothing(library, capsys):
     host_misuses.main(str(library))
     golden.hold("host-misuses.txt", capsys.readouterr().out.replace(str(library), "LIBRARY"))
 
 
 @pytest.mark.thorough
-def test_a_process_survives_all_misuses(library: Path) -> None:
+def test_a_process_survives_all_misuses(library):
     program = [sys.executable, "-X", "faulthandler", host_misuses.__file__, str(library)]
     ended = subprocess.run(program, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -107,7 +103,7 @@ ARRAYS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("make", ARRAYS.values(), ids=ARRAYS)
-def test_what_can_be_written_is_passed_by_its_address(kernel: HostKernel, make: Callable[[], Any]) -> None:
+def test_what_can_be_written_is_passed_by_its_address(kernel, make):
     x = make()
     kernel.launch(1, 1, N, A, x)
     again = kernel.bind(np.int64(1), (np.uint8(1),), N, A, x, shared=0, stream=7)
@@ -116,7 +112,7 @@ def test_what_can_be_written_is_passed_by_its_address(kernel: HostKernel, make: 
     assert list(np.frombuffer(memoryview(x).cast("B"), "f4")) == [8, 8]
 
 
-def test_pointers_structs_and_null_are_passed_as_they_are(kernel: HostKernel, library: Path) -> None:
+def test_pointers_structs_and_null_are_passed_as_they_are(kernel, library):
     class Pair(ctypes.Structure):
         _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_int * 2))
 
@@ -142,14 +138,14 @@ def test_pointers_structs_and_null_are_passed_as_they_are(kernel: HostKernel, li
 @pytest.mark.parametrize(
     "empty", [np.ones(0, "f4"), np.ones((3, 0)), b"", bytearray(), (ctypes.c_float * 0)()]
 )
-def test_an_empty_array_may_be_read_only(kernel: HostKernel, empty: Any) -> None:
+def test_an_empty_array_may_be_read_only(kernel, empty):
     kernel.launch(1, 1, np.uint64(0), A, empty)
     with kernel.upload(empty) as memory:
         assert memory.size == 0
         memory.read(empty)
 
 
-def test_a_temporary_array_lives_as_long_as_the_call(library: Path) -> None:
+def test_a_temporary_array_lives_as_long_as_the_call(library):
     fill = load(str(library), plain_entry("wait_and_fill"))
     memory = fill.memory(1 << 16)
     content = memory.content()
@@ -176,9 +172,7 @@ def on_the_cpu(values: Any, **changed: Any) -> Capsuled:
     return Capsuled(values.ctypes.data, device=1, kept=values, **changed)
 
 
-def test_arrays_of_dlpack_are_read_with_their_type_and_whether_they_may_be_written(
-    kernel: HostKernel,
-) -> None:
+def test_arrays_of_dlpack_are_read_with_their_type_and_whether_they_may_be_written(kernel):
     values = floats(6)
     kernel.launch(1, 1, np.uint64(6), A, on_the_cpu(values))
     kernel.launch(1, 1, np.uint64(6), A, on_the_cpu(values, version=(1, 0)))
@@ -198,9 +192,7 @@ def test_arrays_of_dlpack_are_read_with_their_type_and_whether_they_may_be_writt
         kernel.upload(on_the_cpu(values, strides=(1, 3)))
 
 
-def test_an_array_without_a_format_is_read_by_dlpack(
-    kernel: HostKernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_array_without_a_format_is_read_by_dlpack(kernel, monkeypatch):
     def refuse(value: object) -> memoryview:
         raise BufferError("no format for bfloat16")
 
@@ -214,7 +206,7 @@ def test_an_array_without_a_format_is_read_by_dlpack(
         kernel.launch(1, 1, np.uint64(6), A, object())
 
 
-def test_types_are_named_as_numpy_names_them() -> None:
+def test_types_are_named_as_numpy_names_them():
     named = {
         "<f4": floats(),
         "|u1": np.ones(1, "u1"),
@@ -239,7 +231,7 @@ def test_types_are_named_as_numpy_names_them() -> None:
         ((1024, 2), "block (1024, 2, 1): it has 2048 threads, and the most of DEVICE is 1024"),
     ],
 )
-def test_the_limit_of_a_device_is_named(block: Any, message: str) -> None:
+def test_the_limit_of_a_device_is_named(block, message):
     limits = Limits("DEVICE", (1024, 1024, 64), 1024, 2**64 - 1)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
         limits.check((1, 1, 1), signature.three(block))
@@ -250,7 +242,7 @@ def test_the_limit_of_a_device_is_named(block: Any, message: str) -> None:
         limits.check((1 << 33, 1 << 33, 1), (1, 1, 1))
 
 
-def test_a_read_only_array_may_be_copied_from(kernel: HostKernel) -> None:
+def test_a_read_only_array_may_be_copied_from(kernel):
     with kernel.upload(read_only(floats())) as memory:
         kernel.launch(1, 1, N, A, memory)
         x = floats()
@@ -259,7 +251,7 @@ def test_a_read_only_array_may_be_copied_from(kernel: HostKernel) -> None:
     assert list(x) == [2, 2]
 
 
-def test_what_fits_the_parameters_types_is_passed(kernel: HostKernel) -> None:
+def test_what_fits_the_parameters_types_is_passed(kernel):
     typed = HostKernel(host_misuses.TYPED, kernel._function)
     x = floats()
     for count in (N, np.int64(2), np.longlong(2), ctypes.c_size_t(2), ctypes.c_long(2)):
@@ -273,14 +265,14 @@ def test_what_fits_the_parameters_types_is_passed(kernel: HostKernel) -> None:
 @pytest.mark.parametrize(
     "type_", ["const float *", "const float *__restrict__", "float const *const", "const void *"]
 )
-def test_a_read_only_array_is_passed_to_a_kernel_that_only_reads(kernel: HostKernel, type_: str) -> None:
+def test_a_read_only_array_is_passed_to_a_kernel_that_only_reads(kernel, type_):
     parameters = (*host_misuses.TYPED.parameters[:2], Parameter(type_, 8))  # type: ignore[index]
     reading = HostKernel(host_misuses.TYPED._replace(parameters=parameters), kernel._function)
     for x in (read_only(floats()), host_misuses.BYTES, ctypes.c_char_p(host_misuses.BYTES)):
         reading.launch(1, 1, np.uint64(0), A, x)
 
 
-def test_a_character_fits_a_byte_of_either_sign(kernel: HostKernel) -> None:
+def test_a_character_fits_a_byte_of_either_sign(kernel):
     for type_ in ("char", "unsigned char", "signed char"):
         parameters = (Parameter("unsigned long long", 8), Parameter(type_, 1), Parameter("float *", 8))
         typed = HostKernel(host_misuses.TYPED._replace(parameters=parameters), kernel._function)
@@ -297,9 +289,7 @@ def test_a_character_fits_a_byte_of_either_sign(kernel: HostKernel) -> None:
         ("0", TypeError, "a stream is a number or has __cuda_stream__, and str is neither"),
     ],
 )
-def test_what_is_no_stream_is_refused(
-    kernel: HostKernel, stream: object, error: type[Exception], message: str
-) -> None:
+def test_what_is_no_stream_is_refused(kernel, stream, error, message):
     x = floats()
     with pytest.raises(error, match=f"^{message}$"):
         kernel.launch(1, 1, N, A, x, stream=stream)
@@ -321,9 +311,7 @@ def test_what_is_no_stream_is_refused(
     ],
     ids=["text", "bool", "negative", "context", "module"],
 )
-def test_what_is_no_device_context_or_module_is_refused_also_without_a_gpu(
-    tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_what_is_no_device_context_or_module_is_refused_also_without_a_gpu(tmp_path, options, message):
     kernels = KernelSet(write_set(tmp_path / "default-kernels"), env={"GPUFORGE_DISABLE_GPU": "1"})
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         kernels.function("saxpy", **options)

@@ -1,7 +1,5 @@
 """A kernel set that is missing, damaged or from another time says so, and where."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json
@@ -49,7 +47,7 @@ def write(folder: Path, index: Any) -> Path:
     return path
 
 
-def test_what_an_index_says(tmp_path: Path) -> None:
+def test_what_an_index_says(tmp_path):
     index = read_index(write(tmp_path, INDEX))
     assert (index.name, index.compiler.label, index.toolkit) == ("default-kernels", "nvcc 13.0.88", "13.0")
     module = index.modules["saxpy"][0]
@@ -96,14 +94,14 @@ def with_image(**image: str) -> dict[str, Any]:
         ({**INDEX, "modules": [{**MODULE, "sha256": ""}]}, "is damaged: 'sha256' is empty"),
     ],
 )
-def test_a_damaged_index(tmp_path: Path, index: Any, message: str) -> None:
+def test_a_damaged_index(tmp_path, index, message):
     path = write(tmp_path, index)
     with pytest.raises(Refused) as error:
         read_index(path)
     assert str(error.value) == f"{path}: {message}"
 
 
-def test_the_index_of_a_set_is_not_that_of_a_library(tmp_path: Path) -> None:
+def test_the_index_of_a_set_is_not_that_of_a_library(tmp_path):
     folder = tmp_path / "kernels" / "default-kernels"
     folder.mkdir(parents=True)
     path = write(folder, INDEX)
@@ -114,7 +112,7 @@ def test_the_index_of_a_set_is_not_that_of_a_library(tmp_path: Path) -> None:
     )
 
 
-def test_a_kernel_set_that_the_wheel_has_not() -> None:
+def test_a_kernel_set_that_the_wheel_has_not():
     kernels = KernelSet.shipped("no-such-kernels")
     assert kernels.explain() == (
         "kernel set no-such-kernels: cannot be used\n  this wheel has no kernel set 'no-such-kernels'"
@@ -125,6 +123,6 @@ def test_a_kernel_set_that_the_wheel_has_not() -> None:
         kernels.function("saxpy", module="saxpy")
 
 
-def test_the_runtime_is_written_for_python_3_9() -> None:
+def test_the_runtime_is_written_for_python_3_9():
     for path in Path(runtime.__file__).parent.rglob("*.py"):
         ast.parse(path.read_text(), filename=str(path), feature_version=(3, 9))

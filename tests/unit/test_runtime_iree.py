@@ -1,7 +1,5 @@
 """Kernel sets with modules of IREE's: which device runs them and why, what a launch checks, and what failures say."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import importlib.metadata
@@ -52,7 +50,7 @@ def made(tmp_path: Path) -> Made:
     return make
 
 
-def test_a_driver_that_is_missing_hides_no_other_device(made: Made, use: Any) -> None:
+def test_a_driver_that_is_missing_hides_no_other_device(made, use):
     use(cuda=NO_CUDA, vulkan=["Radeon"], local_task=["default"])
     kernels = made()
     assert as_text(facts_of(kernels)) == (
@@ -72,7 +70,7 @@ def test_a_driver_that_is_missing_hides_no_other_device(made: Made, use: Any) ->
     assert kernels.function("saxpy").backend == "iree"
 
 
-def test_a_gpu_comes_first_and_a_vulkan_device_that_is_the_cpu_last(made: Made, use: Any, stub: str) -> None:
+def test_a_gpu_comes_first_and_a_vulkan_device_that_is_the_cpu_last(made, use, stub):
     use(cuda=["H200"], vulkan=["llvmpipe (LLVM 15.0.6)"], local_task=["default"])
     used = [
         (c.image.kind if c.image else "", c.reason.kind) for c in made(driver=stub).candidates() if c.accepted
@@ -93,9 +91,7 @@ def test_a_gpu_comes_first_and_a_vulkan_device_that_is_the_cpu_last(made: Made, 
         ("compute_90", "7.8", "iree"),
     ],
 )
-def test_a_module_for_cuda_is_judged_as_its_ptx(
-    made: Made, use: Any, stub: str, arch: str, isa: str, kind: str
-) -> None:
+def test_a_module_for_cuda_is_judged_as_its_ptx(made, use, stub, arch, isa, kind):
     use(cuda=["H200"])
     (found, *_) = [
         c for c in made([("iree-cuda", arch, isa)], driver=stub).candidates() if c.image is not None
@@ -104,7 +100,7 @@ def test_a_module_for_cuda_is_judged_as_its_ptx(
 
 
 @pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v9"])
-def test_a_module_for_another_cpu_is_refused(made: Made, use: Any, level: str, monkeypatch: Any) -> None:
+def test_a_module_for_another_cpu_is_refused(made, use, level, monkeypatch):
     from gpuforge.runtime import cpu
 
     use(local_task=["default"])
@@ -113,7 +109,7 @@ def test_a_module_for_another_cpu_is_refused(made: Made, use: Any, level: str, m
     assert found.reason.kind in {"cpu-lacks", "other-machine"}
 
 
-def test_the_environment_decides_which_drivers_are_opened(made: Made, use: Any) -> None:
+def test_the_environment_decides_which_drivers_are_opened(made, use):
     stub = use(cuda=NO_CUDA, vulkan=["Radeon"], local_task=["default"])
     assert made(GPUFORGE_DISABLE_GPU="1").function("saxpy").driver == "local-task"  # type: ignore[union-attr]
     assert made(GPUFORGE_IREE="local-task").function("saxpy").driver == "local-task"  # type: ignore[union-attr]
@@ -127,9 +123,7 @@ def test_the_environment_decides_which_drivers_are_opened(made: Made, use: Any) 
     )
 
 
-def test_without_the_runtime_of_iree_the_reason_says_how_to_get_it(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_runtime_of_iree_the_reason_says_how_to_get_it(made, monkeypatch):
     monkeypatch.setitem(sys.modules, "iree", None)
     with pytest.raises(
         KernelUnavailable,
@@ -139,9 +133,7 @@ def test_without_the_runtime_of_iree_the_reason_says_how_to_get_it(
 
 
 @pytest.mark.parametrize("found", ["3.12.0", "3.14.0rc20261101", "4.13.0", "20240828.999"])
-def test_a_runtime_of_another_release_is_named_and_not_loaded(
-    made: Made, use: Any, monkeypatch: pytest.MonkeyPatch, found: str
-) -> None:
+def test_a_runtime_of_another_release_is_named_and_not_loaded(made, use, monkeypatch, found):
     monkeypatch.setattr(importlib.metadata, "version", {"iree-base-runtime": found}.__getitem__)
     stub = use(local_task=["default"])
     with pytest.raises(KernelUnavailable) as caught:
@@ -154,17 +146,13 @@ def test_a_runtime_of_another_release_is_named_and_not_loaded(
 
 
 @pytest.mark.parametrize("found", ["3.13.0", "3.13.7rc20261101"])
-def test_a_runtime_of_the_same_release_is_used(
-    made: Made, use: Any, monkeypatch: pytest.MonkeyPatch, found: str
-) -> None:
+def test_a_runtime_of_the_same_release_is_used(made, use, monkeypatch, found):
     monkeypatch.setattr(importlib.metadata, "version", {"iree-base-runtime": found}.__getitem__)
     use(local_task=["default"])
     assert made([("iree-cpu", "x86-64", "")]).function("saxpy").backend == "iree"
 
 
-def test_a_driver_that_hangs_does_not_hang_the_program(
-    made: Made, use: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_hangs_does_not_hang_the_program(made, use, monkeypatch):
     stub, wake = use(vulkan=["Radeon"]), threading.Event()
     monkeypatch.setattr(stub, "get_driver", lambda name: wake.wait(20))
     found = made([("iree-vulkan", "", "")], GPUFORGE_DRIVER_TIMEOUT="0.05").candidates()
@@ -172,7 +160,7 @@ def test_a_driver_that_hangs_does_not_hang_the_program(
     assert found[-1].reason.kind == "no-answer"
 
 
-def test_a_failure_is_not_remembered(made: Made, use: Any) -> None:
+def test_a_failure_is_not_remembered(made, use):
     use(local_task=NO_CUDA)
     kernels = made([("iree-cpu", "x86-64", "")])
     with pytest.raises(KernelUnavailable):
@@ -181,7 +169,7 @@ def test_a_failure_is_not_remembered(made: Made, use: Any) -> None:
     assert kernels.function("saxpy").backend == "iree"
 
 
-def test_what_a_parent_opened_is_not_used_in_a_fork(made: Made, use: Any, monkeypatch: Any) -> None:
+def test_what_a_parent_opened_is_not_used_in_a_fork(made, use, monkeypatch):
     use(local_task=["default"])
     kernels = made([("iree-cpu", "x86-64", "")])
     saxpy, x = kernels.function("saxpy"), np.ones(2, "f4")
@@ -204,7 +192,7 @@ def kernel(made: Made, use: Any) -> Any:
     return made([("iree-cpu", "x86-64", "")], functions=functions).function
 
 
-def test_a_function_is_launched_as_kernels_are(kernel: Any) -> None:
+def test_a_function_is_launched_as_kernels_are(kernel):
     saxpy = kernel("saxpy")
     x, y = np.arange(1000, dtype="f4"), np.ones(1000, "f4")
     saxpy.launch(4, 256, np.float32(2), x, y)
@@ -254,9 +242,7 @@ WRONG: Any = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_what_a_function_does_not_take_is_named_before_it_runs(
-    kernel: Any, arguments: Any, message: str
-) -> None:
+def test_what_a_function_does_not_take_is_named_before_it_runs(kernel, arguments, message):
     arrays = {"x": np.zeros(4, "f4"), "y": np.zeros(4, "f4")}
     given = [arrays[a] if isinstance(a, str) and n else a for n, a in enumerate(arguments)]
     with pytest.raises(TypeError) as caught:
@@ -264,7 +250,7 @@ def test_what_a_function_does_not_take_is_named_before_it_runs(
     assert str(caught.value).startswith(message)
 
 
-def test_memory_must_give_the_sizes_of_the_tensor(kernel: Any) -> None:
+def test_memory_must_give_the_sizes_of_the_tensor(kernel):
     saxpy = kernel("saxpy")
     with pytest.raises(TypeError, match=r"^argument 1: 6 bytes do not give the sizes of tensor<\?xf32>$"):
         saxpy.launch(1, 1, np.float32(2), saxpy.memory(6), saxpy.memory(8))
@@ -284,14 +270,14 @@ def test_memory_must_give_the_sizes_of_the_tensor(kernel: Any) -> None:
         empty.read(bytearray())
 
 
-def test_what_the_function_writes_must_be_writable(kernel: Any) -> None:
+def test_what_the_function_writes_must_be_writable(kernel):
     y = np.zeros(4, "f4")
     y.flags.writeable = False
     with pytest.raises(ValueError, match=r"^argument 2: the function writes into it, and it is read-only$"):
         kernel("saxpy").launch(1, 1, np.float32(2), np.zeros(4, "f4"), y)
 
 
-def test_a_failure_has_its_status_and_its_place(kernel: Any) -> None:
+def test_a_failure_has_its_status_and_its_place(kernel):
     with pytest.raises(DriverError) as caught:
         kernel("failing").launch(1, 1, np.float32(2), np.zeros(4, "f4"), np.zeros(4, "f4"))
     assert str(caught.value) == (
@@ -308,9 +294,7 @@ def test_a_failure_has_its_status_and_its_place(kernel: Any) -> None:
     assert full.value.advice == "free arrays on the device, or compute in parts"
 
 
-def test_a_module_that_is_damaged_or_lacks_the_function_leads_to_the_next_candidate(
-    made: Made, use: Any
-) -> None:
+def test_a_module_that_is_damaged_or_lacks_the_function_leads_to_the_next_candidate(made, use):
     use(local_task=["default"], vulkan=["Radeon"])
     kernels = made(IMAGES[1:])
     damaged = Path(kernels._folder, "saxpy-iree-vulkan.vmfb")
@@ -321,7 +305,7 @@ def test_a_module_that_is_damaged_or_lacks_the_function_leads_to_the_next_candid
         kernels.function("other")
 
 
-def test_a_module_that_iree_refuses_says_why(made: Made, use: Any) -> None:
+def test_a_module_that_iree_refuses_says_why(made, use):
     use(local_task=["default"])
     kernels = made([("iree-cpu", "x86-64", "")], functions="not a module")
     index = Path(kernels._folder, "index.json")
@@ -338,7 +322,7 @@ def test_a_module_that_iree_refuses_says_why(made: Made, use: Any) -> None:
         kernels.function("saxpy")
 
 
-def test_a_context_of_the_callers_own_is_refused(made: Made, use: Any, stub: str) -> None:
+def test_a_context_of_the_callers_own_is_refused(made, use, stub):
     use(cuda=["H200"])
     with pytest.raises(
         KernelUnavailable, match="IREE uses the primary context of a device, and another one is given"
@@ -346,7 +330,7 @@ def test_a_context_of_the_callers_own_is_refused(made: Made, use: Any, stub: str
         made(IMAGES[:1], driver=stub).function("saxpy", context=0x33)
 
 
-def test_a_declaration_is_read() -> None:
+def test_a_declaration_is_read():
     text = (
         "sync func @f(%input0: f64, %input1: tensor<?x4xi64> {iree.abi.output = 1 : index}, %input2: tensor<bf16>, "
         "%input3: tensor<2xf16> {iree.abi.output = 0 : index}) -> (%output0: tensor<2xf16>, %output1: tensor<?x4xi64>)"
@@ -393,13 +377,13 @@ def test_a_declaration_is_read() -> None:
         ),
     ],
 )
-def test_a_function_that_is_no_kernel_is_refused(declaration: str, problem: str) -> None:
+def test_a_function_that_is_no_kernel_is_refused(declaration, problem):
     with pytest.raises(Refused) as caught:
         parameters_of("f", declaration)
     assert str(caught.value).startswith(f"f cannot be launched: {problem}")
 
 
-def test_numbers_without_a_sign_are_passed_as_the_virtual_machine_has_them() -> None:
+def test_numbers_without_a_sign_are_passed_as_the_virtual_machine_has_them():
     from gpuforge.runtime.backends.iree.kernel import _number
 
     assert _number(0, Parameter("i32", None), ctypes.c_uint(2**32 - 1)) == -1
@@ -408,7 +392,7 @@ def test_numbers_without_a_sign_are_passed_as_the_virtual_machine_has_them() -> 
     assert _number(0, Parameter("i1", None), np.bool_(1)) == 1
 
 
-def test_two_arrays_that_are_written_do_not_overlap() -> None:
+def test_two_arrays_that_are_written_do_not_overlap():
     from gpuforge.runtime.backends.iree.kernel import _refuse_overlap
 
     whole = np.zeros(8, "f4")

@@ -1,7 +1,5 @@
 """PTX is compiled once on a machine: the second process takes the machine code from the kernel cache."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -58,14 +56,14 @@ def processes(tmp_path: Path, stub: str, machine: dict[str, str], monkeypatch: p
     return Machine(tmp_path, stub, machine)
 
 
-def test_the_second_process_compiles_nothing(processes: Machine) -> None:
+def test_the_second_process_compiles_nothing(processes):
     first, _ = processes.function()
     second, _ = processes.function()
     assert (counter(first, "stub_links"), counter(second, "stub_links")) == (1, 0)
     assert counter(second, "stub_loads") == 1
 
 
-def test_a_new_driver_compiles_anew(processes: Machine) -> None:
+def test_a_new_driver_compiles_anew(processes):
     processes.function()
     driver_facts.RELEASE_FILE.write_text(
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Nov 3\n"
@@ -74,22 +72,20 @@ def test_a_new_driver_compiles_anew(processes: Machine) -> None:
     assert counter(second, "stub_links") == 1
 
 
-def test_a_driver_that_does_not_tell_its_release_compiles_by_itself(
-    processes: Machine, tmp_path: Path
-) -> None:
+def test_a_driver_that_does_not_tell_its_release_compiles_by_itself(processes, tmp_path):
     driver_facts.RELEASE_FILE.unlink()
     first, _ = processes.function()
     assert (counter(first, "stub_links"), counter(first, "stub_loads")) == (0, 1)
     assert not (tmp_path / "home").exists()
 
 
-def test_code_for_this_very_gpu_is_never_linked(processes: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_for_this_very_gpu_is_never_linked(processes, monkeypatch):
     monkeypatch.setenv("STUB_CAPABILITY", "90")
     first, _ = processes.function()
     assert (counter(first, "stub_links"), counter(first, "stub_loads")) == (0, 1)
 
 
-def test_without_the_cache_it_is_compiled_and_not_kept(processes: Machine, tmp_path: Path) -> None:
+def test_without_the_cache_it_is_compiled_and_not_kept(processes, tmp_path):
     processes.function(cache=False)
     assert list((tmp_path / "home").rglob("*.kernel")) == []
     second, _ = processes.function()
@@ -97,15 +93,13 @@ def test_without_the_cache_it_is_compiled_and_not_kept(processes: Machine, tmp_p
     assert (counter(second, "stub_links"), counter(third, "stub_links")) == (1, 1)
 
 
-def test_a_linker_that_fails_leaves_it_to_the_driver(
-    processes: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_linker_that_fails_leaves_it_to_the_driver(processes, monkeypatch):
     monkeypatch.setenv("STUB_LINK", "209")
     first, _ = processes.function()
     assert (counter(first, "stub_links"), counter(first, "stub_loads")) == (0, 1)
 
 
-def test_a_damaged_entry_is_compiled_again(processes: Machine, tmp_path: Path) -> None:
+def test_a_damaged_entry_is_compiled_again(processes, tmp_path):
     processes.function()
     (entry,) = (tmp_path / "home").rglob("*.kernel")
     entry.write_bytes(entry.read_bytes()[:-1])
@@ -114,9 +108,7 @@ def test_a_damaged_entry_is_compiled_again(processes: Machine, tmp_path: Path) -
     assert (counter(second, "stub_links"), counter(third, "stub_links")) == (1, 0)
 
 
-def test_an_entry_that_the_driver_refuses_is_dropped_and_compiled_once_more(
-    processes: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_that_the_driver_refuses_is_dropped_and_compiled_once_more(processes, tmp_path, monkeypatch):
     """Every load fails: it was tried from the cache, compiled anew, and as it is shipped; nothing bad is kept."""
     processes.function()
     monkeypatch.setenv("STUB_LOAD", "209")
@@ -127,7 +119,7 @@ def test_an_entry_that_the_driver_refuses_is_dropped_and_compiled_once_more(
     assert list((tmp_path / "home").rglob("*.kernel")) == []
 
 
-def test_a_kernel_that_is_not_there_is_no_reason_to_compile_again(processes: Machine, tmp_path: Path) -> None:
+def test_a_kernel_that_is_not_there_is_no_reason_to_compile_again(processes, tmp_path):
     processes.function()
     with pytest.raises(UnknownKernel, match="CUDA_ERROR_NOT_FOUND"):
         processes.function("daxpy")

@@ -1,11 +1,8 @@
 """Kernels are launched with the arguments, streams and contexts of other libraries, on a driver that stands in."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from array import array
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,16 +40,16 @@ def run(kernel: Kernel, wrap: Any = lambda memory: memory, **options: Any) -> li
     return list(y)
 
 
-def test_arrays_are_passed_by_their_interface(kernel: Kernel) -> None:
+def test_arrays_are_passed_by_their_interface(kernel):
     assert run(kernel, lambda memory: HasInterface(memory.address)) == [12, 24, 36]
 
 
-def test_memory_is_an_array_for_others(kernel: Kernel) -> None:
+def test_memory_is_an_array_for_others(kernel):
     with kernel.memory(8) as memory:
         assert memory.__cuda_array_interface__["data"] == (memory.address, False)
 
 
-def test_arrays_are_passed_by_dlpack(kernel: Kernel) -> None:
+def test_arrays_are_passed_by_dlpack(kernel):
     made: list[Capsuled] = []
     assert run(kernel, lambda memory: made.append(Capsuled(memory.address)) or made[-1]) == [12, 24, 36]
     assert made[0].streams == [1], "its library is told the launch's stream: the default one"
@@ -63,9 +60,7 @@ GAPS = [((3,), (8,)), ((3,), (-4,)), ((3,), (0,)), ((3, 2), (12, 4)), ((2, 2), (
 
 
 @pytest.mark.parametrize(("shape", "strides"), DENSE)
-def test_an_array_without_gaps_is_passed_in_any_order_of_its_axes(
-    kernel: Kernel, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> None:
+def test_an_array_without_gaps_is_passed_in_any_order_of_its_axes(kernel, shape, strides):
     assert run(kernel, lambda memory: HasInterface(memory.address, shape=shape, strides=strides)) == [
         12,
         24,
@@ -74,9 +69,7 @@ def test_an_array_without_gaps_is_passed_in_any_order_of_its_axes(
 
 
 @pytest.mark.parametrize(("shape", "strides"), GAPS)
-def test_an_array_with_gaps_is_refused(
-    kernel: Kernel, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> None:
+def test_an_array_with_gaps_is_refused(kernel, shape, strides):
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
         run(kernel, lambda memory: HasInterface(memory.address, shape=shape, strides=strides))
     assert str(error.value) == (
@@ -86,7 +79,7 @@ def test_an_array_with_gaps_is_refused(
     )
 
 
-def test_strides_of_dlpack_count_elements(kernel: Kernel) -> None:
+def test_strides_of_dlpack_count_elements(kernel):
     assert run(kernel, lambda memory: Capsuled(memory.address, strides=(1, 3))) == [12, 24, 36]
     with pytest.raises(
         ValueError, match=r"^Capsuled of shape \(3, 2\) with strides \(4, 1\) is not contiguous"
@@ -97,7 +90,7 @@ def test_strides_of_dlpack_count_elements(kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     "host", [array("f", [1]), b"1234", bytearray(4)], ids=["array", "bytes", "bytearray"]
 )
-def test_host_memory_is_refused_with_what_to_do(kernel: Kernel, host: Any) -> None:
+def test_host_memory_is_refused_with_what_to_do(kernel, host):
     with pytest.raises(TypeError) as error:
         kernel.launch(1, 1, N, A, host, host)
     assert str(error.value) == (
@@ -106,9 +99,7 @@ def test_host_memory_is_refused_with_what_to_do(kernel: Kernel, host: Any) -> No
     )
 
 
-def test_an_array_in_host_memory_that_speaks_dlpack_is_refused_also_after_one_on_the_gpu(
-    kernel: Kernel,
-) -> None:
+def test_an_array_in_host_memory_that_speaks_dlpack_is_refused_also_after_one_on_the_gpu(kernel):
     with kernel.memory(12) as memory:
         kernel.launch(1, 1, N, A, Capsuled(memory.address), memory)
         with pytest.raises(
@@ -118,7 +109,7 @@ def test_an_array_in_host_memory_that_speaks_dlpack_is_refused_also_after_one_on
             kernel.launch(1, 1, N, A, Capsuled(memory.address, device=1), memory)
 
 
-def test_numbers_of_numpy_are_passed_as_they_are(kernel: Kernel) -> None:
+def test_numbers_of_numpy_are_passed_as_they_are(kernel):
     numpy = pytest.importorskip("numpy")
     x, y = numpy.array([1, 2, 3], "f4"), numpy.array([10, 20, 30], "f4")
     with kernel.upload(x) as device_x, kernel.upload(y) as device_y:
@@ -129,7 +120,7 @@ def test_numbers_of_numpy_are_passed_as_they_are(kernel: Kernel) -> None:
         kernel.launch(1, 32, numpy.uint64(3), numpy.float32(2), x, y)
 
 
-def test_the_sizes_of_arguments_are_checked(listed: Kernel) -> None:
+def test_the_sizes_of_arguments_are_checked(listed):
     numpy = pytest.importorskip("numpy")
     with pytest.raises(
         TypeError, match=r"^argument 1: numpy.float64 has 8 bytes, and the parameter has 4 bytes"
@@ -137,7 +128,7 @@ def test_the_sizes_of_arguments_are_checked(listed: Kernel) -> None:
         listed.launch(1, 32, numpy.uint64(3), numpy.float64(2), HasInterface(8), HasInterface(8))
 
 
-def test_the_number_of_arguments_is_checked(listed: Kernel) -> None:
+def test_the_number_of_arguments_is_checked(listed):
     with pytest.raises(TypeError, match=r"^saxpy\(.*\) takes 4 arguments, and 1 are given$"):
         listed.launch(1, 1, N)
 
@@ -145,30 +136,30 @@ def test_the_number_of_arguments_is_checked(listed: Kernel) -> None:
 @pytest.mark.parametrize(
     "stream", [0x55, HasStream(), ctypes.c_void_p(0x55)], ids=["number", "protocol", "ctypes"]
 )
-def test_a_stream_of_every_kind(kernel: Kernel, stub: str, stream: Any) -> None:
+def test_a_stream_of_every_kind(kernel, stub, stream):
     assert run(kernel, stream=stream, shared=96) == [12, 24, 36]
     assert ctypes.c_ulonglong.in_dll(ctypes.CDLL(stub), "stub_stream").value == 0x55
     assert ctypes.c_ulonglong.in_dll(ctypes.CDLL(stub), "stub_shared").value == 96
 
 
-def test_what_is_no_stream(kernel: Kernel) -> None:
+def test_what_is_no_stream(kernel):
     with pytest.raises(TypeError, match=r"^a stream is a number or has __cuda_stream__, and str is neither$"):
         run(kernel, stream="mine")
 
 
 @pytest.mark.parametrize("grid", [(1, 2, 3, 4), 1.5, "1", None])
-def test_what_is_no_grid(kernel: Kernel, grid: Any) -> None:
+def test_what_is_no_grid(kernel, grid):
     with pytest.raises(TypeError, match=r"^a grid is one to three whole numbers, not "):
         kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
 
 
 @pytest.mark.parametrize("grid", [-1, 0, 1 << 40, (1, 0)])
-def test_a_grid_out_of_range(kernel: Kernel, grid: Any) -> None:
+def test_a_grid_out_of_range(kernel, grid):
     with pytest.raises(ValueError, match=rf"^grid {re.escape(str(grid))}: its axis [xy] is "):
         kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
 
 
-def test_a_bound_launch_repeats_itself(kernel: Kernel, stub: str) -> None:
+def test_a_bound_launch_repeats_itself(kernel, stub):
     y = array("f", [1, 1, 1])
     with kernel.upload(array("f", [1, 2, 3])) as device_x, kernel.upload(y) as device_y:
         again = kernel.bind(1, 32, N, A, device_x, device_y)
@@ -179,12 +170,12 @@ def test_a_bound_launch_repeats_itself(kernel: Kernel, stub: str) -> None:
     assert list(y) == [5, 9, 13]
 
 
-def test_a_kernel_is_found_again_and_not_in_a_forked_child(kernels: KernelSet) -> None:
+def test_a_kernel_is_found_again_and_not_in_a_forked_child(kernels):
     assert kernels.function("saxpy") is kernels.function("saxpy")
     assert kernels.function("saxpy", module="saxpy").name == "saxpy"
 
 
-def test_switching_the_gpu_off_counts_after_a_kernel_was_found(stub: str, tmp_path: Path) -> None:
+def test_switching_the_gpu_off_counts_after_a_kernel_was_found(stub, tmp_path):
     env: dict[str, str] = {}
     kernels = KernelSet(write_set(tmp_path / "s"), env=env, driver=stub)
     kernels.function("saxpy")
@@ -199,7 +190,7 @@ def push(stub: str, context: int) -> Any:
     return library
 
 
-def test_the_callers_context_is_used_and_left_current(kernels: KernelSet, stub: str) -> None:
+def test_the_callers_context_is_used_and_left_current(kernels, stub):
     with pytest.raises(ValueError, match=r"^no CUDA context is current in this thread$"):
         kernels.function("saxpy", context="current")
     library = push(stub, 0x33)
@@ -221,9 +212,7 @@ def test_the_callers_context_is_used_and_left_current(kernels: KernelSet, stub: 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("driver", ["stub", pytest.param("old_stub", marks=pytest.mark.thorough)])
-def test_contexts_and_threads_do_not_cross(
-    request: pytest.FixtureRequest, driver: str, tmp_path: Path
-) -> None:
+def test_contexts_and_threads_do_not_cross(request, driver, tmp_path):
     """Two contexts, eight threads, one set, each thread with its own context current or none."""
     stub = request.getfixturevalue(driver)
     kernels = KernelSet(write_set(tmp_path / "s", toolkit="11.4"), env={}, driver=stub)
@@ -245,9 +234,7 @@ def test_contexts_and_threads_do_not_cross(
 
 
 @pytest.mark.parametrize("driver", ["stub", "old_stub"])
-def test_a_kernel_in_use_survives_the_release_of_its_context(
-    request: pytest.FixtureRequest, driver: str, tmp_path: Path
-) -> None:
+def test_a_kernel_in_use_survives_the_release_of_its_context(request, driver, tmp_path):
     stub = request.getfixturevalue(driver)
     kernels = KernelSet(write_set(tmp_path / "s", toolkit="11.4"), env={}, driver=stub)
     kernel = kernels.function("saxpy", context=0x33)
@@ -263,7 +250,7 @@ def test_a_kernel_in_use_survives_the_release_of_its_context(
     assert counter(stub, "stub_loads") == 2
 
 
-def test_release_unloads_what_the_set_remembers_and_loads_it_again(stub: str, kernels: KernelSet) -> None:
+def test_release_unloads_what_the_set_remembers_and_loads_it_again(stub, kernels):
     kernels.function("saxpy")
     kernels.release()
     kernels.release()
@@ -272,14 +259,14 @@ def test_release_unloads_what_the_set_remembers_and_loads_it_again(stub: str, ke
     assert counter(stub, "stub_loads") == 2
 
 
-def test_release_never_opens_a_driver(stub: str, tmp_path: Path) -> None:
+def test_release_never_opens_a_driver(stub, tmp_path):
     kernels = KernelSet(write_set(tmp_path / "s"), env={}, driver=stub)
     kernels.release()
     kernels.release(context="current")
     assert opened_driver((stub,)) is None
 
 
-def test_an_old_driver_has_no_libraries_and_runs_all_the_same(old_stub: str, tmp_path: Path) -> None:
+def test_an_old_driver_has_no_libraries_and_runs_all_the_same(old_stub, tmp_path):
     kernels = KernelSet(write_set(tmp_path / "s", toolkit="11.4"), env={}, driver=old_stub)
     assert run(kernels.function("saxpy"), stream=0x55) == [12, 24, 36]
     y = array("f", [1.0])
@@ -300,12 +287,12 @@ def test_an_old_driver_has_no_libraries_and_runs_all_the_same(old_stub: str, tmp
         (ctypes.c_size_t(1), "Q", 8),
     ],
 )
-def test_numbers_of_ctypes(value: Any, code: str, size: int) -> None:
+def test_numbers_of_ctypes(value, code, size):
     found = reader(0, value)
     assert (found.code, found.given.size) == (code, size)
 
 
-def test_a_struct_is_passed_by_value() -> None:
+def test_a_struct_is_passed_by_value():
     class Pair(ctypes.Structure):
         _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
 
@@ -314,14 +301,14 @@ def test_a_struct_is_passed_by_value() -> None:
 
 
 @pytest.mark.parametrize("value", [ctypes.py_object(1), ctypes.c_longdouble(1)])
-def test_numbers_that_no_gpu_has(value: Any) -> None:
+def test_numbers_that_no_gpu_has(value):
     with pytest.raises(
         TypeError, match=r"is not a type that a kernel can have|is a Python object, not a number of C"
     ):
         reader(0, value)
 
 
-def test_a_copy_of_other_numbers_is_refused_as_the_array_is(tmp_path: Path, stub: str) -> None:
+def test_a_copy_of_other_numbers_is_refused_as_the_array_is(tmp_path, stub):
     types = ["unsigned long long", "float", "const float4 *", "float4 *"]
     kernel = KernelSet(write_set(tmp_path / "typed", parameters=types), env={}, driver=stub).function("saxpy")
     numbers = np.zeros(8, "f2")

@@ -1,7 +1,5 @@
 """Which kernel library a package uses, and that one of another ABI is never loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -30,7 +28,7 @@ def source(folder: Path, text: str) -> Path:
     return file
 
 
-def test_without_a_build_the_shipped_library_is_used(packages: Path) -> None:
+def test_without_a_build_the_shipped_library_is_used(packages):
     library = KernelLibrary(
         "answers", home=packages / "demo/_gpuforge", package="demo", env=environment(packages)
     )
@@ -43,14 +41,12 @@ def test_without_a_build_the_shipped_library_is_used(packages: Path) -> None:
     assert library.load() is library.load()
 
 
-def test_a_path_in_the_environment_comes_first(packages: Path, tmp_path: Path) -> None:
+def test_a_path_in_the_environment_comes_first(packages, tmp_path):
     own = compile_library(tmp_path / "own.so", source(tmp_path, 'extern "C" int answer() { return 1; }'))
     assert answer(packages, GPUFORGE_KERNELS_DEMO_ANSWERS=str(own)) == 1
 
 
-def test_a_bare_name_in_the_environment_is_a_file_here_and_not_one_of_the_systems(
-    packages: Path, tmp_path: Path
-) -> None:
+def test_a_bare_name_in_the_environment_is_a_file_here_and_not_one_of_the_systems(packages, tmp_path):
     """The loader takes a name without a slash for a library of the system: one that nothing has checked."""
     compile_library(tmp_path / "libm.so.6", source(tmp_path, 'extern "C" int answer() { return 1; }'))
     program = (
@@ -60,7 +56,7 @@ def test_a_bare_name_in_the_environment_is_a_file_here_and_not_one_of_the_system
     assert printed(packages, program, GPUFORGE_KERNELS_DEMO_ANSWERS="libm.so.6") == "1\n"
 
 
-def test_a_library_that_the_loader_refuses_is_refused_in_explain_too(packages: Path, tmp_path: Path) -> None:
+def test_a_library_that_the_loader_refuses_is_refused_in_explain_too(packages, tmp_path):
     """As one whose runtimes were left to the user's machine, where they are not."""
     text = 'int gone(); extern "C" int answer() { return gone(); }'
     own = compile_library(tmp_path / "own.so", source(tmp_path, text))
@@ -77,9 +73,7 @@ def test_a_library_that_the_loader_refuses_is_refused_in_explain_too(packages: P
     assert "used     shipped" in library.explain()
 
 
-def test_a_build_that_is_replaced_while_it_is_looked_at_gives_way_to_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_that_is_replaced_while_it_is_looked_at_gives_way_to_the_new_one(tmp_path, monkeypatch):
     home = install(tmp_path / "site", toolchain("host", "g++"))
     library = KernelLibrary("answers", home=home, package="demo", env=environment(tmp_path / "site"))
     assert run(tmp_path / "site", "compile").returncode == 0
@@ -96,7 +90,7 @@ def test_a_build_that_is_replaced_while_it_is_looked_at_gives_way_to_the_new_one
     assert library.load().answer() == 42
 
 
-def test_a_library_of_another_abi_is_not_even_opened(packages: Path, tmp_path: Path) -> None:
+def test_a_library_of_another_abi_is_not_even_opened(packages, tmp_path):
     """What it runs when it is loaded would show that it was."""
     shout = '#include <cstdio>\nstruct Shout { Shout() { std::puts("LOADED"); } } shout;\n'
     text = shout + 'extern "C" int answer() { return 1; }'
@@ -114,12 +108,12 @@ def test_a_library_of_another_abi_is_not_even_opened(packages: Path, tmp_path: P
 @pytest.mark.parametrize(
     "flags", [("-fvisibility=hidden",), ("-s",), ("-flto",), ("-Wl,-Bsymbolic", "-Wl,--gc-sections")]
 )
-def test_the_id_is_found_whatever_the_flags(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_the_id_is_found_whatever_the_flags(tmp_path, flags):
     target = compile_library(tmp_path / "x.so", source(tmp_path, "int x;"), *flags)
     assert elf.read_string(target, "gpuforge_abi_id") == "1-abc"
 
 
-def test_a_cut_or_changed_library_is_a_reason_and_nothing_else(tmp_path: Path) -> None:
+def test_a_cut_or_changed_library_is_a_reason_and_nothing_else(tmp_path):
     whole = compile_library(tmp_path / "x.so", source(tmp_path, "int x;")).read_bytes()
     file = tmp_path / "broken.so"
     for position in range(0, len(whole), len(whole) // 200):
@@ -136,7 +130,7 @@ def test_a_cut_or_changed_library_is_a_reason_and_nothing_else(tmp_path: Path) -
                     assert str(error).startswith("it is ") or str(error).startswith("its ")  # noqa: PT017
 
 
-def test_the_last_of_two_search_paths_counts_as_for_the_loader(tmp_path: Path) -> None:
+def test_the_last_of_two_search_paths_counts_as_for_the_loader(tmp_path):
     file = tmp_path / "x.so"
     file.write_bytes(
         elf_file(strings=["$ORIGIN/first"], dynamic=[(DT["runpath"], 1)], runpath="$ORIGIN/last")
@@ -144,14 +138,14 @@ def test_the_last_of_two_search_paths_counts_as_for_the_loader(tmp_path: Path) -
     assert elf.read_dynamic(file).search == ("$ORIGIN/last",)
 
 
-def test_an_object_that_the_wheel_has_not(packages: Path) -> None:
+def test_an_object_that_the_wheel_has_not(packages):
     explained = KernelLibrary("no-such", home=packages / "demo/_gpuforge", package="demo", env={}).explain()
     assert explained == (
         "kernel library no-such: cannot be used\n  this wheel has no kernel library 'no-such'"
     )
 
 
-def test_the_table_of_runtimes_is_the_packagers(tmp_path: Path) -> None:
+def test_the_table_of_runtimes_is_the_packagers(tmp_path):
     import runpy
 
     script = runpy.run_path(str(RUNTIME.parents[1] / "scripts" / "copy_to_runtime.py"))
@@ -160,7 +154,7 @@ def test_the_table_of_runtimes_is_the_packagers(tmp_path: Path) -> None:
     )
 
 
-def test_the_command_line_says_what_there_is(packages: Path) -> None:
+def test_the_command_line_says_what_there_is(packages):
     assert "compile " in run(packages, "--help").stdout
     shown = json.loads(run(packages, "explain", "--json").stdout)
     (library,) = shown["kernel_libraries"]
@@ -178,7 +172,7 @@ def distribution(site: Path, name: str, number: str) -> None:
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
 
 
-def test_the_version_of_a_package_that_is_installed_is_part_of_the_abi(tmp_path: Path) -> None:
+def test_the_version_of_a_package_that_is_installed_is_part_of_the_abi(tmp_path):
     """As with NEURON: what was compiled beside one release is not opened beside another that has another ABI."""
     site = tmp_path / "site"
     install(site, toolchain("host", "g++"), packages={"simulator": "major.minor"}, versions="+simulator-9.0")
@@ -204,7 +198,7 @@ def test_the_version_of_a_package_that_is_installed_is_part_of_the_abi(tmp_path:
     assert "was compiled for the ABI 1-abc+simulator-9.1" in run(site, "explain").stdout
 
 
-def test_the_file_that_was_opened_is_named(packages: Path) -> None:
+def test_the_file_that_was_opened_is_named(packages):
     library = KernelLibrary(
         "answers", home=packages / "demo/_gpuforge", package="demo", env=environment(packages)
     )

@@ -1,7 +1,5 @@
 """Where builds are looked for, and what is said when one of them cannot be used."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -33,14 +31,14 @@ def used(kernels: KernelSet) -> str:
     return next(line for line in kernels.explain().splitlines() if line.startswith("    used")).strip()
 
 
-def test_names() -> None:
+def test_names():
     assert variable("a.b", "my-set") == "GPUFORGE_KERNELS_A_B_MY_SET"
     assert user_folder("pkg", "s", {"GPUFORGE_KERNEL_HOME": "/h"}) == "/h/user/pkg/s"
     assert user_folder("pkg", "s", {"XDG_CACHE_HOME": "/x"}) == "/x/gpuforge/kernels/user/pkg/s"
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense"], ids=["missing", "refused-by-the-driver"])
-def test_the_environment_names_what_cannot_be_used(tmp_path: Path, stub: str, content: bytes | None) -> None:
+def test_the_environment_names_what_cannot_be_used(tmp_path, stub, content):
     file = tmp_path / "mine.cubin"
     if content is not None:
         file.write_bytes(content)
@@ -53,7 +51,7 @@ def test_the_environment_names_what_cannot_be_used(tmp_path: Path, stub: str, co
     assert f"refused  environment{' file' if content else ''} ({file})  " in kernels.explain()
 
 
-def test_a_damaged_user_build_is_passed_over_and_explained(tmp_path: Path, stub: str) -> None:
+def test_a_damaged_user_build_is_passed_over_and_explained(tmp_path, stub):
     user = write_set(tmp_path / "home" / "user" / "pkg" / "default-kernels")
     (user / "index.json").write_text("{")
     kernels = kernel_set(tmp_path, stub)
@@ -67,14 +65,14 @@ def test_a_damaged_user_build_is_passed_over_and_explained(tmp_path: Path, stub:
     assert line.split(maxsplit=4)[4].startswith(f"{user}/index.json: is damaged: ")
 
 
-def test_a_damaged_file_of_the_user_is_passed_over_when_it_is_loaded(tmp_path: Path, stub: str) -> None:
+def test_a_damaged_file_of_the_user_is_passed_over_when_it_is_loaded(tmp_path, stub):
     user = write_set(tmp_path / "home" / "user" / "pkg" / "default-kernels")
     (user / "saxpy.fatbin").write_bytes(b"other bytes")
     with pytest.warns(RuntimeWarning, match=r"^user build .*: its sha256 is .*Used instead: cubin sm_90$"):
         assert used(kernel_set(tmp_path, stub)).startswith("used     cubin sm_90  ")
 
 
-def test_an_error_lists_every_place_tried(tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_lists_every_place_tried(tmp_path, stub, monkeypatch):
     user = write_set(tmp_path / "home" / "user" / "pkg" / "default-kernels", b"a fatbin of mine")
     monkeypatch.setenv("STUB_CAPABILITY", "86")
     kernels = kernel_set(tmp_path, stub, **{VARIABLE: "/nowhere"})
@@ -94,7 +92,7 @@ def test_an_error_lists_every_place_tried(tmp_path: Path, stub: str, monkeypatch
 
 
 @pytest.mark.thorough
-def test_a_dead_driver_does_not_hang(tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_driver_does_not_hang(tmp_path, stub, monkeypatch):
     monkeypatch.setenv("STUB_HANG", "5")
     monkeypatch.setenv("GPUFORGE_DRIVER_TIMEOUT", "0.2")
     kernels = kernel_set(tmp_path, stub)
@@ -119,9 +117,7 @@ def test_a_dead_driver_does_not_hang(tmp_path: Path, stub: str, monkeypatch: pyt
     kernels.function("saxpy")  # it was slow, not dead
 
 
-def test_a_device_that_another_process_has(
-    tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_another_process_has(tmp_path, stub, monkeypatch):
     monkeypatch.setenv("STUB_RETAIN", "46")
     kernels = kernel_set(tmp_path, stub)
     with pytest.raises(KernelUnavailable) as error:
@@ -151,14 +147,14 @@ def run(package: Path, *arguments: str, **env: str) -> subprocess.CompletedProce
 
 
 @pytest.mark.thorough
-def test_explain_from_the_command_line(package: Path, stub: str) -> None:
+def test_explain_from_the_command_line(package, stub):
     ran = run(package, "explain", LD_LIBRARY_PATH=str(Path(stub).parent))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "    used     cubin sm_90     built for this very architecture\n" in ran.stdout
 
 
 @pytest.mark.thorough
-def test_explain_as_data(package: Path, stub: str) -> None:
+def test_explain_as_data(package, stub):
     ran = run(package, "explain", "--json", "default-kernels", LD_LIBRARY_PATH=str(Path(stub).parent))
     data = json.loads(ran.stdout)
     assert data["machine"] == {
@@ -178,13 +174,13 @@ def test_explain_as_data(package: Path, stub: str) -> None:
 
 
 @pytest.mark.thorough
-def test_explain_of_a_set_that_is_not_there(package: Path) -> None:
+def test_explain_of_a_set_that_is_not_there(package):
     ran = run(package, "explain", "nope")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "error: no kernel set or library nope in this package; it has: default-kernels\n"
 
 
-def test_importing_opens_nothing_and_loads_little(package: Path) -> None:
+def test_importing_opens_nothing_and_loads_little(package):
     """With nothing but the interpreter: no site, no environment. Each module costs time at the start of a program."""
     program = (
         f"import sys; sys.path.insert(0, {str(package)!r}); before = set(sys.modules); "
@@ -198,9 +194,7 @@ def test_importing_opens_nothing_and_loads_little(package: Path) -> None:
     assert int(count) <= 20, "modules of the standard library"
 
 
-def test_a_relative_home_is_refused_with_a_warning_and_the_next_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stub: str
-) -> None:
+def test_a_relative_home_is_refused_with_a_warning_and_the_next_is_used(tmp_path, monkeypatch, stub):
     monkeypatch.chdir(tmp_path)
     env = {"GPUFORGE_KERNEL_HOME": "home"}
     write_set(Path(user_folder("demo", "s", env)), b"another fatbin")

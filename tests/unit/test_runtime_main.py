@@ -1,7 +1,5 @@
 """`python -m PACKAGE._gpuforge` itself: its help, and an output that cannot be written."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +17,13 @@ def _run(*arguments: str, output: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [(), ("explain",), ("include",)], ids=str)
-def test_a_full_disk_is_one_line(arguments: tuple[str, ...]) -> None:
+def test_a_full_disk_is_one_line(arguments):
     done = _run(*arguments, output="/dev/full")
     assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
 
 
 @pytest.mark.thorough
-def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:
+def test_without_a_command_the_help_is_shown(tmp_path):
     shown = tmp_path / "shown"
     done = _run(output=str(shown))
     assert (done.returncode, done.stderr) == (0, "")

@@ -38,7 +38,7 @@ def modules(driver: Driver) -> Modules[int]:
     return Modules(driver.unload)
 
 
-def test_what_is_not_held_stays_loaded_for_the_next(modules: Modules[int], driver: Driver) -> None:
+def test_what_is_not_held_stays_loaded_for_the_next(modules, driver):
     first = modules.hold("saxpy", driver.load)
     number = first.module
     first.release()
@@ -46,7 +46,7 @@ def test_what_is_not_held_stays_loaded_for_the_next(modules: Modules[int], drive
     assert driver.unloaded == []
 
 
-def test_what_is_held_survives_a_release(modules: Modules[int], driver: Driver) -> None:
+def test_what_is_held_survives_a_release(modules, driver):
     held, other = (modules.hold("saxpy", driver.load) for _ in range(2))
     modules.release()
     modules.release()
@@ -58,14 +58,14 @@ def test_what_is_held_survives_a_release(modules: Modules[int], driver: Driver) 
     assert driver.unloaded == [held.module]
 
 
-def test_a_holder_that_is_gone_holds_nothing(modules: Modules[int], driver: Driver) -> None:
+def test_a_holder_that_is_gone_holds_nothing(modules, driver):
     held = modules.hold("saxpy", driver.load)
     modules.release()
     del held
     assert driver.loaded == set()
 
 
-def test_a_released_module_is_loaded_anew(modules: Modules[int], driver: Driver) -> None:
+def test_a_released_module_is_loaded_anew(modules, driver):
     old = modules.hold("saxpy", driver.load)
     modules.release()
     new = modules.hold("saxpy", driver.load)
@@ -74,12 +74,12 @@ def test_a_released_module_is_loaded_anew(modules: Modules[int], driver: Driver)
     assert driver.loaded == {new.module}
 
 
-def test_release_never_unloads_what_was_not_loaded(modules: Modules[int], driver: Driver) -> None:
+def test_release_never_unloads_what_was_not_loaded(modules, driver):
     modules.release()
     assert (driver.loaded, driver.unloaded) == (set(), [])
 
 
-def test_a_failed_load_is_not_remembered(modules: Modules[int], driver: Driver) -> None:
+def test_a_failed_load_is_not_remembered(modules, driver):
     def fail() -> int:
         raise RuntimeError("out of memory")
 
@@ -89,9 +89,7 @@ def test_a_failed_load_is_not_remembered(modules: Modules[int], driver: Driver) 
     assert modules.hold("saxpy", driver.load).module in driver.loaded
 
 
-def test_eight_threads_and_three_hundred_modules_while_all_is_released(
-    modules: Modules[int], driver: Driver
-) -> None:
+def test_eight_threads_and_three_hundred_modules_while_all_is_released(modules, driver):
     wrong = []
     stop = threading.Event()
 

@@ -1,7 +1,5 @@
 """Names of kernels in a set are found without a GPU; a wrong one is never the same as a machine without a GPU."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path
@@ -59,7 +57,7 @@ def kernel_set(
     return KernelSet(folder, package="pkg", env=env or {}, driver=stub)
 
 
-def test_a_kernel_with_cs_linkage_and_with_cpps_has_the_name_of_its_source(stub: str, tmp_path: Path) -> None:
+def test_a_kernel_with_cs_linkage_and_with_cpps_has_the_name_of_its_source(stub, tmp_path):
     for name, module in (("saxpy", None), ("saxpy", "ops"), (MANGLED, None)):
         kernels = kernel_set(tmp_path / str(module) / name, stub, ops=[SAXPY])
         assert kernels.function(name, module=module).backend == "cuda"
@@ -68,9 +66,7 @@ def test_a_kernel_with_cs_linkage_and_with_cpps_has_the_name_of_its_source(stub:
 
 
 @pytest.mark.parametrize("env", [{}, NO_GPU])
-def test_a_name_that_the_wheel_has_not_is_an_error_on_every_machine(
-    tmp_path: Path, env: dict[str, str]
-) -> None:
+def test_a_name_that_the_wheel_has_not_is_an_error_on_every_machine(tmp_path, env):
     kernels = kernel_set(tmp_path / "ops", env=env, heat=HEAT, saxpy=[SAXPY])
     with pytest.raises(UnknownKernel) as error:
         kernels.function("sxapy")
@@ -91,7 +87,7 @@ def test_a_name_that_the_wheel_has_not_is_an_error_on_every_machine(
         kernels.function("saxpy")
 
 
-def test_an_ambiguous_name_lists_what_it_may_mean(tmp_path: Path) -> None:
+def test_an_ambiguous_name_lists_what_it_may_mean(tmp_path):
     kernels = kernel_set(tmp_path / "ops", heat=HEAT, more=[SAXPY], saxpy=[SAXPY])
     with pytest.raises(UnknownKernel) as error:
         kernels.function("heat")
@@ -107,7 +103,7 @@ def test_an_ambiguous_name_lists_what_it_may_mean(tmp_path: Path) -> None:
         kernels.function("heat<float>")
 
 
-def test_modules_without_a_list_are_looked_in_by_the_driver(stub: str, tmp_path: Path) -> None:
+def test_modules_without_a_list_are_looked_in_by_the_driver(stub, tmp_path):
     alone = kernel_set(tmp_path / "alone", stub, ops=[])
     assert alone.function("saxpy").backend == "cuda"
     with pytest.raises(
@@ -124,7 +120,7 @@ def test_modules_without_a_list_are_looked_in_by_the_driver(stub: str, tmp_path:
     assert several.function("saxpy", module="ops").backend == "cuda"
 
 
-def test_a_file_of_the_environment_may_have_kernels_that_the_wheel_has_not(stub: str, tmp_path: Path) -> None:
+def test_a_file_of_the_environment_may_have_kernels_that_the_wheel_has_not(stub, tmp_path):
     mine = tmp_path / "mine.cubin"
     mine.write_bytes(b"a fatbin")
     env = {"GPUFORGE_KERNELS_PKG_OPS": str(mine)}
@@ -139,9 +135,7 @@ def test_a_file_of_the_environment_may_have_kernels_that_the_wheel_has_not(stub:
         off.function("daxpy")
 
 
-def test_a_file_of_the_environment_is_looked_in_by_the_symbol_and_by_the_name(
-    stub: str, tmp_path: Path
-) -> None:
+def test_a_file_of_the_environment_is_looked_in_by_the_symbol_and_by_the_name(stub, tmp_path):
     """It was compiled of the package's source, with C++'s linkage, or it is another one, with C's."""
     mine = tmp_path / "mine.cubin"
     mine.write_bytes(b"a fatbin")
@@ -154,7 +148,7 @@ def test_a_file_of_the_environment_is_looked_in_by_the_symbol_and_by_the_name(
         kernel_set(tmp_path / "listed" / "ops", stub, ops=[other]).function("saxpy")
 
 
-def test_explain_shows_the_kernels(tmp_path: Path) -> None:
+def test_explain_shows_the_kernels(tmp_path):
     text = kernel_set(tmp_path / "ops", ops=[SAXPY]).explain()
     assert (
         "  module ops, from ops.cu\n    kernel   saxpy(unsigned long, float, const float *, float *)\n"
@@ -162,7 +156,7 @@ def test_explain_shows_the_kernels(tmp_path: Path) -> None:
     )
 
 
-def test_a_set_that_the_wheel_has_not(tmp_path: Path) -> None:
+def test_a_set_that_the_wheel_has_not(tmp_path):
     for name in ("mechanisms", "ops"):
         kernel_set(tmp_path / "kernels" / name, ops=[SAXPY])
     with pytest.raises(

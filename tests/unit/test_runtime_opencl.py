@@ -1,10 +1,7 @@
 """OpenCL's devices and arguments: which devices are taken, what enters a key, what a kernel of PoCL may get."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,13 +71,13 @@ ANY, DOUBLES = Needs("pip install demo"), Needs("pip install demo", (), (FP64,))
     ],
 )
 @pytest.mark.usefixtures("opencl")
-def test_the_devices_that_the_user_and_the_package_allow(value: str, needs: Needs, expected: Any) -> None:
+def test_the_devices_that_the_user_and_the_package_allow(value, needs, expected):
     found = back_end.devices({"GPUFORGE_OPENCL": value}, needs)
     assert (str(found) if isinstance(found, Reason) else [each.name for each in found]) == expected
 
 
 @pytest.mark.usefixtures("opencl")
-def test_no_device_of_the_kind_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_device_of_the_kind_that_is_allowed(monkeypatch):
     monkeypatch.setattr(sys.modules["pyopencl"], "get_platforms", lambda: [platform(device("a CPU", CPU))])
     found = back_end.devices({"GPUFORGE_OPENCL": "gpu"}, ANY)
     assert str(found) == "GPUFORGE_OPENCL=gpu allows none of OpenCL's devices: a CPU"
@@ -89,9 +86,7 @@ def test_no_device_of_the_kind_that_is_allowed(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "env", [{"GPUFORGE_OPENCL": "0"}, {"GPUFORGE_DISABLE_GPU": "1"}, {"GPUFORGE_OPENCL": "x"}]
 )
-def test_what_is_switched_off_is_not_opened(
-    env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_switched_off_is_not_opened(env, tmp_path, monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr(back_end, "_look", opened.append)
     home = install_set(tmp_path / "site", OPENCL_C, cpu=False)
@@ -102,7 +97,7 @@ def test_what_is_switched_off_is_not_opened(
     assert opened == []
 
 
-def test_a_recipe_restricts_the_devices(tmp_path: Path) -> None:
+def test_a_recipe_restricts_the_devices(tmp_path):
     from dataclasses import replace
 
     home = install_set(tmp_path / "site", replace(OPENCL_C, devices=("cpu",), extensions=(FP64,)), cpu=False)
@@ -113,7 +108,7 @@ def test_a_recipe_restricts_the_devices(tmp_path: Path) -> None:
     )
 
 
-def test_options_of_the_user_enter_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_the_user_enter_the_key(tmp_path, monkeypatch):
     """Those of pyopencl's own variable as well: it adds them to every program."""
     monkeypatch.delenv("PYOPENCL_BUILD_OPTIONS", raising=False)
     recipe = read(str(install_set(tmp_path / "site", OPENCL_C, cpu=False) / "sources" / "ops"))
@@ -172,7 +167,7 @@ def add(copies: kernel.Copies, number: int, array: Any, written: bool = True) ->
 
 
 @pytest.mark.parametrize("written", [(False, True), (True, False)])
-def test_the_same_array_twice_is_one_copy(copies: kernel.Copies, written: tuple[bool, bool]) -> None:
+def test_the_same_array_twice_is_one_copy(copies, written):
     array = np.arange(4.0)
     given = [add(copies, number, array.view(), each) for number, each in enumerate(written)]
     assert given[0] is given[1]
@@ -184,7 +179,7 @@ def test_the_same_array_twice_is_one_copy(copies: kernel.Copies, written: tuple[
     copies.free()
 
 
-def test_an_array_that_is_only_read_is_not_copied_back(copies: kernel.Copies) -> None:
+def test_an_array_that_is_only_read_is_not_copied_back(copies):
     array = np.arange(4.0)
     add(copies, 0, array, False).content[:] = bytes(32)
     copies.read_back("queue")
@@ -192,7 +187,7 @@ def test_an_array_that_is_only_read_is_not_copied_back(copies: kernel.Copies) ->
 
 
 @pytest.mark.parametrize("written", ["both", "first", "second"])
-def test_arrays_that_overlap_otherwise_are_refused(copies: kernel.Copies, written: str) -> None:
+def test_arrays_that_overlap_otherwise_are_refused(copies, written):
     array = np.arange(6.0)
     add(copies, 0, np.zeros(3))
     add(copies, 1, array[:4], written != "second")
@@ -203,7 +198,7 @@ def test_arrays_that_overlap_otherwise_are_refused(copies: kernel.Copies, writte
 
 
 @pytest.mark.parametrize("third", [slice(0, 4), slice(0, 5)])
-def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: kernel.Copies, third: slice) -> None:
+def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies, third):
     array = np.arange(6.0)
     add(copies, 0, array[:4], False)
     add(copies, 1, array[2:], False)  # nobody writes: two copies
@@ -211,7 +206,7 @@ def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: kernel.Co
         add(copies, 2, array[third])
 
 
-def test_neighbours_and_empty_arrays_do_not_overlap(copies: kernel.Copies) -> None:
+def test_neighbours_and_empty_arrays_do_not_overlap(copies):
     array = np.arange(6.0)
     parts = (array[:3], array[3:], array[2:2], array[2:2], array[2:][:0])  # the last begins within the first
     given = [add(copies, n, part) for n, part in enumerate(parts)]
@@ -260,7 +255,7 @@ ONE, TWO = np.uint64(1), np.float32(2)
 
 
 @pytest.mark.thorough
-def test_what_fits_the_parameters_of_a_kernel_is_passed(scale: OpenClKernel, sum_: OpenClKernel) -> None:
+def test_what_fits_the_parameters_of_a_kernel_is_passed(scale, sum_):
     import pyopencl
     import pyopencl.array
 
@@ -281,9 +276,7 @@ def test_what_fits_the_parameters_of_a_kernel_is_passed(scale: OpenClKernel, sum
 
 
 @pytest.mark.thorough
-def test_what_a_parent_has_opened_is_an_error_in_a_fork(
-    scale: OpenClKernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_parent_has_opened_is_an_error_in_a_fork(scale, monkeypatch):
     memory = scale.upload(np.ones(4, "f4"))
     again = scale.bind(1, 1, memory, ONE, TWO)
     monkeypatch.setattr(scale._context, "_pid", -1)
@@ -354,7 +347,7 @@ MISUSES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.thorough
-def test_misuses_are_errors(scale: OpenClKernel, sum_: OpenClKernel) -> None:
+def test_misuses_are_errors(scale, sum_):
     found = []
     for name, (x, *others) in MISUSES.items():
         options = others.pop() if isinstance(others[-1], dict) else {}
@@ -384,7 +377,7 @@ def test_misuses_are_errors(scale: OpenClKernel, sum_: OpenClKernel) -> None:
 
 
 @pytest.mark.thorough
-def test_the_misuses_of_a_kernel_for_the_cpu_are_errors(program: Any) -> None:
+def test_the_misuses_of_a_kernel_for_the_cpu_are_errors(program):
     kernel = OpenClKernel("same", "k.cl", *program)
     found = {name: host_misuses.outcome(misuse, kernel) for name, misuse in host_misuses.MISUSES.items()}
     assert bytes(range(8)) == host_misuses.BYTES
@@ -399,13 +392,13 @@ def test_the_misuses_of_a_kernel_for_the_cpu_are_errors(program: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_a_fork_looks_up_no_device(scale: OpenClKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_looks_up_no_device(scale, monkeypatch):
     monkeypatch.setattr(back_end, "_devices", {-1: []})
     assert back_end.find({}, ANY) == Reason("forked")
 
 
 @pytest.mark.thorough
-def test_memory_is_copied_from_and_into_one_block(scale: OpenClKernel) -> None:
+def test_memory_is_copied_from_and_into_one_block(scale):
     memory = scale.memory(16)
     for copy in (memory.write, memory.read):
         with pytest.raises(ValueError, match="in C's order"):
@@ -417,7 +410,7 @@ def test_memory_is_copied_from_and_into_one_block(scale: OpenClKernel) -> None:
 
 
 @pytest.mark.thorough
-def test_without_the_types_of_parameters_only_their_number_is_known(program: Any) -> None:
+def test_without_the_types_of_parameters_only_their_number_is_known(program):
     import pyopencl
 
     context, _ = program
@@ -434,14 +427,14 @@ def test_without_the_types_of_parameters_only_their_number_is_known(program: Any
         kernel.launch(1, 1, x, x)
 
 
-def test_an_error_has_its_kernel_its_source_and_its_device() -> None:
+def test_an_error_has_its_kernel_its_source_and_its_device():
     error = DriverError("clFinish", -5, "OUT_OF_RESOURCES", "failed", kernel="f", source="k/f.cl", device="D")
     assert str(error) == "clFinish failed: OUT_OF_RESOURCES (-5): failed\nkernel f of k/f.cl, on D"
     assert (error.kernel, error.source, error.device) == ("f", "k/f.cl", "D")
     assert str(DriverError("cuInit", 1, "X", "failed")) == "cuInit failed: X (1): failed"
 
 
-def test_a_failed_allocation_is_not_the_last_kernels_fault(scale: OpenClKernel) -> None:
+def test_a_failed_allocation_is_not_the_last_kernels_fault(scale):
     scale.launch(1, 1, np.ones(1, "f4"), np.uint64(1), TWO)
     with pytest.raises(DriverError) as caught:
         scale.memory(1 << 60)
@@ -451,7 +444,7 @@ def test_a_failed_allocation_is_not_the_last_kernels_fault(scale: OpenClKernel) 
     assert f"{1 << 60} bytes are requested, and a buffer there can have" in error.log
 
 
-def test_a_status_has_a_meaning_and_only_late_faults_are_of_the_last_kernel(scale: OpenClKernel) -> None:
+def test_a_status_has_a_meaning_and_only_late_faults_are_of_the_last_kernel(scale):
     import pyopencl
 
     scale.launch(1, 1, np.ones(1, "f4"), np.uint64(1), TWO)
@@ -483,7 +476,7 @@ class Raising:
 
 
 @pytest.mark.thorough
-def test_a_kernel_runs_in_the_queue_of_its_arrays_and_in_their_order(scale: OpenClKernel) -> None:
+def test_a_kernel_runs_in_the_queue_of_its_arrays_and_in_their_order(scale):
     """An event of the test holds the first operation back: what does not wait for it has other numbers."""
     import pyopencl
     import pyopencl.array

@@ -1,7 +1,5 @@
 """A package's own optional libraries: present with their version, or absent with a reason, in `explain`, too."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 from pathlib import Path
@@ -43,7 +41,7 @@ def declared(file: str, functions: dict[str, str] | None = None) -> OptionalLibr
     )
 
 
-def test_its_functions_are_called(tmp_path: Path) -> None:
+def test_its_functions_are_called(tmp_path):
     file = library(tmp_path)
     found, out = declared(file), ctypes.c_int()
     assert found.problem() is None
@@ -53,14 +51,14 @@ def test_its_functions_are_called(tmp_path: Path) -> None:
     assert found.state() == f"2.18.4 ({file})"
 
 
-def test_a_letter_that_is_no_type_is_refused_where_it_is_written() -> None:
+def test_a_letter_that_is_no_type_is_refused_where_it_is_written():
     with pytest.raises(
         ValueError, match=r"^thing: thingTwice has the types 'id', of which the letters are p i u z q s P"
     ):
         declared("libnothing-at-all.so.1", {"thingTwice": "id"})
 
 
-def test_its_absence_is_a_reason(tmp_path: Path) -> None:
+def test_its_absence_is_a_reason(tmp_path):
     found = declared("libnothing-at-all.so.1")
     with pytest.raises(
         KernelUnavailable, match=r"no thing \(libnothing-at-all\.so\.1: .*\); pip install thing$"
@@ -77,7 +75,7 @@ def test_its_absence_is_a_reason(tmp_path: Path) -> None:
     )
 
 
-def test_the_version_is_checked_before_the_functions(tmp_path: Path) -> None:
+def test_the_version_is_checked_before_the_functions(tmp_path):
     file = library(tmp_path, version=2804)
     found = declared(file, {"thingOfLater": ""})
     assert (
@@ -86,9 +84,7 @@ def test_the_version_is_checked_before_the_functions(tmp_path: Path) -> None:
     )
 
 
-def test_explain_has_a_line_for_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explain_has_a_line_for_it(tmp_path, capsys, monkeypatch):
     file = library(tmp_path)
     declared(file)
     monkeypatch.setattr(explain_command, "contents", lambda: SimpleNamespace(sets=[], libraries=[]))

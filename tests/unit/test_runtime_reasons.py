@@ -1,7 +1,5 @@
 """Every reason that the runtime or the C header makes has a sentence, with the facts that the sentence needs."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -85,7 +83,7 @@ def needed(sentence: str) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_a_reason_has_a_sentence_and_its_facts() -> None:
+def test_a_reason_has_a_sentence_and_its_facts():
     reasons = list(made())
     assert len(reasons) > 60
     assert [(place, kind) for place, kind, _ in reasons if kind not in SENTENCES] == []
@@ -96,14 +94,14 @@ def test_a_reason_has_a_sentence_and_its_facts() -> None:
     ] == []
 
 
-def test_the_header_makes_only_reasons_that_have_a_sentence() -> None:
+def test_the_header_makes_only_reasons_that_have_a_sentence():
     kinds = re.findall(r'gpuf_(?:because|simply)\(\s*"([^"]+)"', HEADER)
     assert len(kinds) > 30
     assert set(kinds) <= SENTENCES.keys()
 
 
 @pytest.mark.thorough
-def test_each_sentence_is_of_a_reason_that_is_made() -> None:
+def test_each_sentence_is_of_a_reason_that_is_made():
     texts = {text for path in MODULES for node in ast.walk(code(path)) for text in constants(node)}
     assert SENTENCES.keys() - texts == set()
     assert {*WITHOUT, *LAST} <= SENTENCES.keys()

@@ -1,7 +1,5 @@
 """Which image of a fatbin runs where: the runtime's one decision, as tables."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpuforge.runtime.arch import Arch
@@ -68,9 +66,7 @@ SAXPY_13 = [cubin("sm_75"), cubin("sm_80"), cubin("sm_90"), cubin("sm_120"), ptx
         pytest.param([Image("lto-ir", "lto_90", (13, 0))], (9, 0), "CPU", id="a-linker's-input"),
     ],
 )
-def test_the_best_image_that_fits_comes_first(
-    images: list[Image], capability: tuple[int, int], chosen: str
-) -> None:
+def test_the_best_image_that_fits_comes_first(images, capability, chosen):
     assert judge(images, machine(capability), {})[0].label == chosen
 
 
@@ -107,7 +103,7 @@ def test_the_best_image_that_fits_comes_first(
         ),
     ],
 )
-def test_the_driver_must_be_new_enough(image: Image, driver: tuple[int, int], refusal: str) -> None:
+def test_the_driver_must_be_new_enough(image, driver, refusal):
     found = next(
         c
         for c in judge([image], machine((9, 0) if image.kind == "ptx" else (8, 0), driver=driver), {})
@@ -132,21 +128,19 @@ def test_the_driver_must_be_new_enough(image: Image, driver: tuple[int, int], re
         (machine((9, 0)), {}, -1, "there is no device -1: the driver sees 1"),
     ],
 )
-def test_without_a_device_all_images_are_refused(
-    probe: Probe, env: dict[str, str], device: int, reason: str
-) -> None:
+def test_without_a_device_all_images_are_refused(probe, env, device, reason):
     cpu, *refused = judge(SAXPY_13, probe, env, device=device)
     assert cpu.label == "CPU"
     assert [(c.image, c.accepted, str(c.reason)) for c in refused] == [(i, False, reason) for i in SAXPY_13]
 
 
 @pytest.mark.parametrize("value", ["", "0"])
-def test_the_switch_is_off_when_empty_or_zero(value: str) -> None:
+def test_the_switch_is_off_when_empty_or_zero(value):
     assert judge(SAXPY_13, machine((9, 0)), {"GPUFORGE_DISABLE_GPU": value})[0].label == "cubin sm_90"
 
 
 @pytest.mark.parametrize("arch", ["sm_9", "sm_90x", "sm_", "gfx90a"])
-def test_an_architecture_of_another_form_is_an_error(arch: str) -> None:
+def test_an_architecture_of_another_form_is_an_error(arch):
     with pytest.raises(ValueError, match=f"^'{arch}' is not a GPU architecture$"):
         cubin(arch)
 
@@ -162,7 +156,7 @@ def explicit(*images: Image) -> Build:
 SHIPPED = Build(Origin.SHIPPED, "saxpy.fatbin", tuple(SAXPY_13))
 
 
-def test_the_origins_come_in_their_order_whatever_fits_best_in_each() -> None:
+def test_the_origins_come_in_their_order_whatever_fits_best_in_each():
     cached = Build(Origin.CACHED_BUILD, "/cache/ab/saxpy", (ptx("compute_80"),))
     opencl = Build(Origin.OPENCL, "saxpy.cl", (), Reason("not-loadable"))
     builds = [SHIPPED, opencl, cached, user(cubin("sm_80"), ptx("compute_80")), explicit(ptx("compute_75"))]
@@ -178,7 +172,7 @@ def test_the_origins_come_in_their_order_whatever_fits_best_in_each() -> None:
     assert found[1:3] == ["user build cubin sm_80", "user build PTX compute_80"]
 
 
-def test_a_reason_is_data_first() -> None:
+def test_a_reason_is_data_first():
     (candidate,) = [c for c in judge([cubin("sm_87")], machine((8, 6))) if not c.accepted]
     assert candidate.reason == Reason("embedded", {"built": "8.7", "major": 8, "here": "8.6"})
     assert candidate.reason.as_data() == {
@@ -203,7 +197,7 @@ EVERYWHERE = [
 ]
 
 
-def test_the_order_of_all_origins() -> None:
+def test_the_order_of_all_origins():
     found = resolve(EVERYWHERE, machine((9, 0))._replace(found={"NVRTC": NVRTC, "OpenCL": (POCL,)}), {})
     assert [(c.label, str(c.reason)) for c in found if c.accepted] == [
         ("environment file", "set by GPUFORGE_KERNELS_DEMO_OP; not checked against this machine"),
@@ -220,12 +214,12 @@ def test_the_order_of_all_origins() -> None:
     assert [(c.label, c.reason.kind) for c in found if not c.accepted] == [("cubin sm_80", "same-major-only")]
 
 
-def test_without_a_gpu_opencl_and_the_cpu_are_left() -> None:
+def test_without_a_gpu_opencl_and_the_cpu_are_left():
     found = resolve(EVERYWHERE, Probe(None, problem=Reason("no-devices"), found={"OpenCL": (POCL,)}), {})
     assert [c.label for c in found if c.accepted] == ["OpenCL source", "CPU library"]
 
 
-def test_a_switched_off_gpu_leaves_the_cpu() -> None:
+def test_a_switched_off_gpu_leaves_the_cpu():
     """OpenCL too: looking for its devices starts NVIDIA's driver, where that is installed."""
     found = resolve(
         EVERYWHERE, machine((9, 0))._replace(found={"OpenCL": (POCL,)}), {"GPUFORGE_DISABLE_GPU": "1"}
@@ -254,7 +248,7 @@ def test_a_switched_off_gpu_leaves_the_cpu() -> None:
         (machine((9, 0))._replace(found={"OpenCL": (POCL,)}), "opencl", 1, "there is no OpenCL device 1: there are 1"),
     ],
 )  # fmt: skip
-def test_why_a_source_is_not_compiled_here(probe: Probe, kind: str, device: int, sentence: str) -> None:
+def test_why_a_source_is_not_compiled_here(probe, kind, device, sentence):
     wide = probe._replace(devices=probe.devices * 2)
     (found, *_) = resolve([Build(Origin.CACHED_BUILD, "op.cu", (Image(kind),))], wide, {}, device=device)[
         ::-1
@@ -266,6 +260,6 @@ def test_why_a_source_is_not_compiled_here(probe: Probe, kind: str, device: int,
     ("gpu", "target"),
     [((9, 0), "sm_90"), ((8, 6), "sm_80"), ((8, 9), "sm_80"), ((7, 5), None), ((5, 2), "sm_50"), ((12, 0), None)],
 )  # fmt: skip
-def test_what_nvrtc_compiles_for_a_device(gpu: tuple[int, int], target: str | None) -> None:
+def test_what_nvrtc_compiles_for_a_device(gpu, target):
     arch = NVRTC.target(gpu)
     assert (arch and arch.sm) == target

@@ -1,7 +1,5 @@
 """Runtimes that would be in a process twice: each refusal beside the nearest thing that must pass."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -193,16 +191,16 @@ def judged(tmp_path: Path, case: Case) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_second_copy_is_found(tmp_path: Path, name: str) -> None:
+def test_a_second_copy_is_found(tmp_path, name):
     assert len(judged(tmp_path, REFUSED[name])) == 1
 
 
 @pytest.mark.parametrize("name", PASS)
-def test_the_nearest_thing_that_is_none_passes(tmp_path: Path, name: str) -> None:
+def test_the_nearest_thing_that_is_none_passes(tmp_path, name):
     assert judged(tmp_path, PASS[name]) == []
 
 
-def test_the_owner_is_told(tmp_path: Path) -> None:
+def test_the_owner_is_told(tmp_path):
     case = REFUSED["a hashed libgomp of a required package"]
     assert judged(tmp_path, case) == [("OpenMP runtime", HASHED_GOMP, "other")]
 
@@ -224,7 +222,7 @@ def owners(site: Path) -> list[str]:
 RUNTIME = {"demo/_gpuforge/__init__.py": b"", "demo/core.so": needing()}
 
 
-def test_the_packages_that_a_wheel_requires_are_followed(tmp_path: Path) -> None:
+def test_the_packages_that_a_wheel_requires_are_followed(tmp_path):
     distribution(tmp_path, "Demo", "Middle_One>=1; python_version > '3'", "absent", files=RUNTIME)
     distribution(tmp_path, "middle-one", "far[fast]")
     distribution(
@@ -252,22 +250,20 @@ def test_the_packages_that_a_wheel_requires_are_followed(tmp_path: Path) -> None
         (["two; extra == 'all'"], False),
     ],
 )
-def test_an_extra_counts_when_all_of_it_is_installed(
-    tmp_path: Path, extras: list[str], counted: bool
-) -> None:
+def test_an_extra_counts_when_all_of_it_is_installed(tmp_path, extras, counted):
     distribution(tmp_path, "demo", *extras, files=RUNTIME)
     distribution(tmp_path, "one", files={"one/one.so": needing()})
     assert owners(tmp_path) == ["", *["one"] * counted]
 
 
-def test_without_a_record_the_package_and_what_was_grafted_count(tmp_path: Path) -> None:
+def test_without_a_record_the_package_and_what_was_grafted_count(tmp_path):
     lay(tmp_path, {**RUNTIME, "demo.libs/libx.so.1": needing(), "stranger/s.so": needing()})
     (part,) = parts(tmp_path / "demo/_gpuforge", "demo", without=[])
     assert [path.name for path in part.libraries] == ["core.so", "libx.so.1"]
     assert release(tmp_path / "demo/_gpuforge", "demo") == ""
 
 
-def test_the_fallback_that_is_replaced_does_not_count_and_others_do(tmp_path: Path) -> None:
+def test_the_fallback_that_is_replaced_does_not_count_and_others_do(tmp_path):
     """In the wheel, and in a kernels wheel of it."""
     apart = "demo_kernels_cu12/_gpuforge"
     libraries = {
@@ -294,7 +290,7 @@ def test_the_fallback_that_is_replaced_does_not_count_and_others_do(tmp_path: Pa
 
 
 @pytest.mark.thorough
-def test_what_only_the_replaced_fallback_needs_is_not_loaded(tmp_path: Path) -> None:
+def test_what_only_the_replaced_fallback_needs_is_not_loaded(tmp_path):
     """A grafted library that nothing else needs is in no process with the user's build."""
     fallback = "demo/_gpuforge/kernels/default/libdefault.so"
     files = {
@@ -314,9 +310,7 @@ def test_what_only_the_replaced_fallback_needs_is_not_loaded(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("host_needs", [True, False])
-def test_a_build_refuses_what_its_users_compilations_would_be_refused_for(
-    tmp_path: Path, host_needs: bool
-) -> None:
+def test_a_build_refuses_what_its_users_compilations_would_be_refused_for(tmp_path, host_needs):
     """A fallback by a command needs the machine's libgomp; repair gave the wheel one of its own."""
     kernels = "kernels/default/libdefault.so"
     hashed = elf(needed=[HASHED_GOMP], runpath="$ORIGIN/../demo.libs")

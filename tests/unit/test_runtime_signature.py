@@ -1,7 +1,5 @@
 """The kernel that a name means, and the arguments that its parameters take."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpuforge.runtime import host_access, signature
@@ -58,11 +56,11 @@ KERNELS = (
         ("a<b<", []),
     ],
 )
-def test_the_kernels_that_a_name_may_mean(wanted: str, found: list[int]) -> None:
+def test_the_kernels_that_a_name_may_mean(wanted, found):
     assert [KERNELS.index(each) for each in matching(KERNELS, wanted)] == found
 
 
-def test_the_name_that_is_spelled_alike_comes_first() -> None:
+def test_the_name_that_is_spelled_alike_comes_first():
     names = [each.signature for each in KERNELS]
     assert signature.nearest(names, "hiden")[0] == "(anonymous namespace)::hidden(float *)"
     assert signature.nearest(names, "Copy")[0] == "ns::deep::copy(float *)"
@@ -124,7 +122,7 @@ FITTING = [
 
 
 @pytest.mark.parametrize(("type_", "given"), FITTING, ids=lambda each: getattr(each, "dtype", each))
-def test_an_argument_that_fits(type_: str, given: Given) -> None:
+def test_an_argument_that_fits(type_, given):
     parameter = Parameter(type_, given.size)
     assert signature.misfit(parameter, 0, given) == ""
     check(Entry("k", "k", (parameter,)), [given])
@@ -176,12 +174,12 @@ def test_an_argument_that_fits(type_: str, given: Given) -> None:
         ("", 1, scalar("<f4"), "numpy.<f4 has 4 bytes, and the parameter has 1 byte"),
     ],
 )  # fmt: skip
-def test_an_argument_that_does_not_fit(type_: str, size: int, given: Given, message: str) -> None:
+def test_an_argument_that_does_not_fit(type_, size, given, message):
     parameter = Parameter(type_, size)
     assert signature.misfit(parameter, 2, given) == f"argument 2: {message}"
 
 
-def test_the_number_of_arguments_is_checked_with_the_signature() -> None:
+def test_the_number_of_arguments_is_checked_with_the_signature():
     with pytest.raises(
         TypeError, match=r"^scale\(float \*, unsigned long\) takes 2 arguments, and 1 are given$"
     ):
@@ -193,7 +191,7 @@ def test_the_number_of_arguments_is_checked_with_the_signature() -> None:
     check(signature.plain_entry("any"), [ADDRESS] * 3)
 
 
-def test_the_values_of_an_integer_of_the_other_signedness() -> None:
+def test_the_values_of_an_integer_of_the_other_signedness():
     assert limits(Parameter("unsigned long", 8), "<i8") == (0, 2**63 - 1)
     assert limits(Parameter("int", 4), "<u4") == (0, 2**31 - 1)
     assert limits(Parameter("int", 4), "<i4") is None
@@ -204,7 +202,7 @@ def test_the_values_of_an_integer_of_the_other_signedness() -> None:
     )
 
 
-def test_a_python_number_as_it_can_be_passed() -> None:
+def test_a_python_number_as_it_can_be_passed():
     assert spelled(Parameter("unsigned long long", 8), 5) == "numpy.uint64(5)"
     assert spelled(Parameter("const float", 4), 0.5) == "numpy.float32(0.5)"
     assert spelled(Parameter("", 8), 5) == ""
@@ -227,12 +225,12 @@ def test_a_python_number_as_it_can_be_passed() -> None:
         ("", False),
     ],
 )
-def test_pointers_through_which_a_kernel_only_reads(type_: str, found: bool) -> None:
+def test_pointers_through_which_a_kernel_only_reads(type_, found):
     assert host_access.reads_only(Parameter(type_, 8)) is found
 
 
 @pytest.mark.parametrize("name", [b"scale", 5, None, "scale\0"])
-def test_a_name_is_text(name: object) -> None:
+def test_a_name_is_text(name):
     with pytest.raises(
         TypeError, match=r"^a kernel's name is a str without NUL, not (b'scale'|5|None|'scale.x00')$"
     ):

@@ -3,8 +3,6 @@
 The driver that stands in runs queued work as late as it may, so that a missing order shows in the numbers.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from array import array
@@ -13,11 +11,11 @@ from typing import Any
 
 import numpy
 import pytest
-from array_samples import KINDS, PRIMARY, Library
+from array_samples import KINDS, PRIMARY
 from runtime_samples import counter, write_set
 from thread_samples import in_threads
 
-from gpuforge.runtime import DriverError, Kernel, KernelSet, KernelUnavailable
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
 
 N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
 STREAMS = [0, 2, 0x55]  # the default one, the thread's own, and one of the caller's
@@ -30,8 +28,8 @@ pytestmark = pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("name", [*KINDS])
 def test_a_launch_comes_after_the_work_before_it_and_before_the_work_after_it(
-    kernel: Kernel, libraries: dict[str, Library], stub: str, name: str, stream: int, device: int
-) -> None:
+    kernel, libraries, stub, name, stream, device
+):
     library = libraries[name]
     for _ in range(3):
         with library.using(stream):
@@ -44,9 +42,7 @@ def test_a_launch_comes_after_the_work_before_it_and_before_the_work_after_it(
     )
 
 
-def test_a_bound_launch_stays_on_the_device_and_the_stream_of_its_arrays(
-    kernel: Kernel, libraries: dict[str, Library]
-) -> None:
+def test_a_bound_launch_stays_on_the_device_and_the_stream_of_its_arrays(kernel, libraries):
     library = libraries["torch"]
     with library.using(0x55):
         x, y = library.array(1, 1), library.array(10, 1)
@@ -57,9 +53,7 @@ def test_a_bound_launch_stays_on_the_device_and_the_stream_of_its_arrays(
 
 
 @pytest.mark.parametrize(("first", "second"), [*itertools.permutations(KINDS, 2)])
-def test_arrays_of_two_libraries_are_ordered_on_both_streams(
-    kernel: Kernel, libraries: dict[str, Library], first: str, second: str
-) -> None:
+def test_arrays_of_two_libraries_are_ordered_on_both_streams(kernel, libraries, first, second):
     one, two = libraries[first], libraries[second]
     with one.using(0x55), two.using(0x66):
         x, y = one.array(1, 1), two.array(10, 1)
@@ -70,9 +64,7 @@ def test_arrays_of_two_libraries_are_ordered_on_both_streams(
 
 
 @pytest.mark.parametrize("name", [*KINDS])
-def test_memory_of_ours_follows_arrays_of_others(
-    kernel: Kernel, libraries: dict[str, Library], name: str
-) -> None:
+def test_memory_of_ours_follows_arrays_of_others(kernel, libraries, name):
     library = libraries[name]
     y = array("f", [0, 0, 0])
     with library.using(0x55):
@@ -91,9 +83,7 @@ def test_memory_of_ours_follows_arrays_of_others(
     assert list(y) == [3, 3, 3]
 
 
-def test_memory_is_ordered_for_libraries_that_use_it_in_place(
-    kernel: Kernel, libraries: dict[str, Library]
-) -> None:
+def test_memory_is_ordered_for_libraries_that_use_it_in_place(kernel, libraries):
     result = array("f", [0] * 3)
     with libraries["torch"].using(0x55), kernel.upload(array("f", [10, 20, 30])) as memory:
         x = libraries["torch"].array(1)
@@ -107,7 +97,7 @@ def test_memory_is_ordered_for_libraries_that_use_it_in_place(
     assert list(result) == [14, 24, 34]
 
 
-def test_a_copy_on_a_stream_follows_launches_on_the_default_one(kernel: Kernel) -> None:
+def test_a_copy_on_a_stream_follows_launches_on_the_default_one(kernel):
     result = array("f", [0] * 3)
     with kernel.upload(array("f", [10, 20, 30])) as memory:
         kernel.launch(1, 32, N, A, memory, memory)
@@ -115,7 +105,7 @@ def test_a_copy_on_a_stream_follows_launches_on_the_default_one(kernel: Kernel) 
     assert list(result) == [30, 60, 90]
 
 
-def test_a_bound_launch_keeps_the_order_of_its_memory(kernel: Kernel, libraries: dict[str, Library]) -> None:
+def test_a_bound_launch_keeps_the_order_of_its_memory(kernel, libraries):
     result, library = array("f", [0] * 3), libraries["torch"]
     with kernel.upload(array("f", [1, 1, 1])) as memory:
         again = kernel.bind(1, 32, N, A, memory, memory)
@@ -134,9 +124,7 @@ def test_a_bound_launch_keeps_the_order_of_its_memory(kernel: Kernel, libraries:
         again()
 
 
-def test_two_threads_on_streams_of_their_own_are_both_waited_for(
-    kernel: Kernel, libraries: dict[str, Library], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_threads_on_streams_of_their_own_are_both_waited_for(kernel, libraries, monkeypatch):
     """The second one begins and ends between a launch of the first and its note of that."""
     result, library = array("f", [0] * 3), libraries["torch"]
     with kernel.upload(array("f", [1, 1, 1])) as memory:
@@ -157,9 +145,7 @@ def test_two_threads_on_streams_of_their_own_are_both_waited_for(
     assert list(result) == [5, 5, 5]
 
 
-def test_memory_that_another_device_reaches_keeps_its_order(
-    kernel: Kernel, libraries: dict[str, Library], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_another_device_reaches_keeps_its_order(kernel, libraries, monkeypatch):
     monkeypatch.setenv("STUB_PEERS", "1")
     result = array("f", [0] * 3)
     with kernel.upload(array("f", [10, 20, 30])) as memory:
@@ -169,9 +155,7 @@ def test_memory_that_another_device_reaches_keeps_its_order(
     assert list(result) == [32, 62, 92]
 
 
-def test_with_a_stream_the_launch_is_there_after_the_work_of_its_arrays_library(
-    kernel: Kernel, libraries: dict[str, Library], stub: str
-) -> None:
+def test_with_a_stream_the_launch_is_there_after_the_work_of_its_arrays_library(kernel, libraries, stub):
     library = libraries["cupy"]
     with library.using(0x55):
         x, y = library.array(1), library.array(10)
@@ -184,9 +168,7 @@ def test_with_a_stream_the_launch_is_there_after_the_work_of_its_arrays_library(
         assert y.tolist() == [14, 14, 14]
 
 
-def test_nothing_is_ordered_across_the_border_of_a_capture(
-    kernel: Kernel, libraries: dict[str, Library], stub: str
-) -> None:
+def test_nothing_is_ordered_across_the_border_of_a_capture(kernel, libraries, stub):
     x, y = libraries["torch"].array(1), libraries["cupy"].array(10)
     ctypes.c_uint64.in_dll(ctypes.CDLL(stub), "stub_capturing").value = 0x55
     with libraries["torch"].using(0x55), kernel.memory(12) as memory:
@@ -196,9 +178,7 @@ def test_nothing_is_ordered_across_the_border_of_a_capture(
 
 
 class TestDevices:
-    def test_each_device_gets_its_module_once(
-        self, kernel: Kernel, libraries: dict[str, Library], stub: str
-    ) -> None:
+    def test_each_device_gets_its_module_once(self, kernel, libraries, stub):
         library = libraries["torch"]
         for device in (1, 0, 1, 0, 1):
             x, y = library.array(1, device), library.array(10, device)
@@ -206,9 +186,7 @@ class TestDevices:
             assert y.tolist() == [12, 12, 12]
         assert counter(stub, "stub_loads") == 2
 
-    def test_memory_and_launches_without_arrays_go_to_the_current_device(
-        self, kernel: Kernel, libraries: dict[str, Library], stub: str
-    ) -> None:
+    def test_memory_and_launches_without_arrays_go_to_the_current_device(self, kernel, libraries, stub):
         y = array("f", [10, 20, 30])
         with libraries["torch"].gpu.current(PRIMARY + 1):
             with kernel.upload(array("f", [1, 2, 3])) as x, kernel.upload(y) as memory:
@@ -223,15 +201,13 @@ class TestDevices:
         assert counter(stub, "stub_crossed") == counter(stub, "stub_faults") == 0
 
     def test_a_kernel_that_is_looked_up_on_another_device_is_loaded_there_first(
-        self, kernels: KernelSet, libraries: dict[str, Library], stub: str
-    ) -> None:
+        self, kernels, libraries, stub
+    ):
         with libraries["torch"].gpu.current(PRIMARY + 1):
             kernels.function("saxpy")
         assert counter(stub, "stub_loads") == 1
 
-    def test_the_callers_context_is_left_as_it_was(
-        self, kernel: Kernel, libraries: dict[str, Library], stub: str
-    ) -> None:
+    def test_the_callers_context_is_left_as_it_was(self, kernel, libraries, stub):
         driver = ctypes.CDLL(stub)
         library = libraries["torch"]
         x, y = library.array(1, 1), library.array(10, 1)
@@ -245,7 +221,7 @@ class TestDevices:
         assert held.value == PRIMARY, "device 0, as with CUDA's runtime"
         driver.cuCtxPopCurrent_v2(ctypes.byref(held))
 
-    def test_arrays_on_two_devices_are_refused(self, kernel: Kernel, libraries: dict[str, Library]) -> None:
+    def test_arrays_on_two_devices_are_refused(self, kernel, libraries):
         library = libraries["torch"]
         with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
             kernel.launch(1, 32, N, A, library.array(1, 0), library.array(10, 1))
@@ -256,9 +232,7 @@ class TestDevices:
         with pytest.raises(ValueError, match=r"^argument 2 is on device 0 and argument 3 on device 1, and"):
             kernel.launch(1, 32, N, A, kernel.memory(12), library.array(10, 1))
 
-    def test_arrays_on_two_devices_that_reach_each_other(
-        self, kernel: Kernel, libraries: dict[str, Library], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_arrays_on_two_devices_that_reach_each_other(self, kernel, libraries, monkeypatch):
         monkeypatch.setenv("STUB_PEERS", "1")
         with libraries["torch"].using(0x55), libraries["cupy"].using(0x66):
             for here, there in ((0, 1), (1, 0)):
@@ -267,9 +241,7 @@ class TestDevices:
                 assert y.tolist() == [12, 12, 12]
 
     @pytest.mark.parametrize(("first", "second"), [("torch", "dlpack"), ("dlpack", "dlpack")])
-    def test_arrays_of_dlpack_on_another_device_are_refused_too(
-        self, kernels: KernelSet, libraries: dict[str, Library], first: str, second: str
-    ) -> None:
+    def test_arrays_of_dlpack_on_another_device_are_refused_too(self, kernels, libraries, first, second):
         x, y = libraries[first].array(1, 0), libraries[second].array(10, 1)
         with pytest.raises(
             ValueError, match=r"^argument 2 is on device 0 and argument 3 on device 1, and neither"
@@ -281,18 +253,14 @@ class TestDevices:
             kernels.function("saxpy", device=0).launch(1, 32, N, A, y, y)
 
     @pytest.mark.parametrize("managed_first", [True, False])
-    def test_managed_memory_can_be_used_on_every_device(
-        self, kernel: Kernel, libraries: dict[str, Library], managed_first: bool
-    ) -> None:
+    def test_managed_memory_can_be_used_on_every_device(self, kernel, libraries, managed_first):
         library = libraries["cupy"]
         with library.using(0x55):
             managed, y = library.array(1, 0, managed=True), library.array(10, 1)
             kernel.launch(1, 32, N, A, *((managed, y) if managed_first else (y, managed)))
             assert (y if managed_first else managed).tolist() == ([12] * 3 if managed_first else [21] * 3)
 
-    def test_a_device_that_is_demanded_has_the_arrays(
-        self, kernels: KernelSet, libraries: dict[str, Library]
-    ) -> None:
+    def test_a_device_that_is_demanded_has_the_arrays(self, kernels, libraries):
         library = libraries["torch"]
         kernel = kernels.function("saxpy", device=1)
         x, y = library.array(1, 1), library.array(10, 1)
@@ -309,9 +277,7 @@ class TestDevices:
         ):
             kernels.function("saxpy", context=0x44).launch(1, 32, N, A, x, y)
 
-    def test_an_array_of_a_context_of_its_own(
-        self, kernel: Kernel, libraries: dict[str, Library], stub: str
-    ) -> None:
+    def test_an_array_of_a_context_of_its_own(self, kernel, libraries, stub):
         library = libraries["interface"]
         x, y = library.array(1), library.array(10)
         for one in (x, y):
@@ -323,9 +289,7 @@ class TestDevices:
             assert y.tolist() == [3, 3, 3]
         assert counter(stub, "stub_faults") == counter(stub, "stub_crossed") == 0
 
-    def test_a_device_for_which_there_is_no_image(
-        self, stub: str, tmp_path: Path, libraries: dict[str, Library], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_device_for_which_there_is_no_image(self, stub, tmp_path, libraries, monkeypatch):
         monkeypatch.setenv("STUB_CAPABILITY_1", "70")
         library, kernels = libraries["torch"], KernelSet(write_set(tmp_path / "s"), env={}, driver=stub)
         kernel = kernels.function("saxpy")
@@ -338,9 +302,7 @@ class TestDevices:
         kernel.launch(1, 32, N, A, x, y)
         assert y.tolist() == [12, 12, 12]
 
-    def test_threads_on_two_devices_and_streams_of_their_own(
-        self, kernels: KernelSet, libraries: dict[str, Library], stub: str
-    ) -> None:
+    def test_threads_on_two_devices_and_streams_of_their_own(self, kernels, libraries, stub):
         wrong: list[object] = []
 
         def work(seed: int) -> None:
@@ -360,9 +322,7 @@ class TestDevices:
 
 class TestKinds:
     @pytest.mark.parametrize("name", ["torch", "cupy", "interface"])
-    def test_elements_are_checked_also_after_a_right_launch(
-        self, kernels: KernelSet, libraries: dict[str, Library], name: str, tmp_path: Path, stub: str
-    ) -> None:
+    def test_elements_are_checked_also_after_a_right_launch(self, kernels, libraries, name, tmp_path, stub):
         folder = write_set(
             tmp_path / "typed", parameters=["unsigned long", "float", "const float *", "float *"]
         )
@@ -380,7 +340,7 @@ class TestKinds:
         ):
             kernel.launch(1, 32, numpy.int64(-1), A, x, y)
 
-    def test_memory_is_no_number(self, stub: str, tmp_path: Path) -> None:
+    def test_memory_is_no_number(self, stub, tmp_path):
         types = ["unsigned long", "float", "const float *", "float *"]
         kernel = KernelSet(write_set(tmp_path / "s", parameters=types), env={}, driver=stub).function("saxpy")
         with (
@@ -389,13 +349,13 @@ class TestKinds:
         ):
             kernel.launch(1, 32, memory, A, memory, memory)
 
-    def test_host_memory_of_torch(self, kernel: Kernel, libraries: dict[str, Library]) -> None:
+    def test_host_memory_of_torch(self, kernel, libraries):
         x = libraries["torch"].array(1)
         x._device = -1
         with pytest.raises(TypeError, match=r"^Tensor is host memory, which no kernel can read"):
             kernel.launch(1, 32, N, A, x, x)
 
-    def test_freed_memory_is_refused(self, kernel: Kernel) -> None:
+    def test_freed_memory_is_refused(self, kernel):
         with kernel.memory(12) as memory:
             again = kernel.bind(1, 32, N, A, memory, memory)
         for use in (
@@ -412,7 +372,7 @@ class TestKinds:
 
 
 class TestLaunches:
-    def test_much_shared_memory(self, kernel: Kernel, stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_much_shared_memory(self, kernel, stub, monkeypatch):
         with kernel.upload(array("f", [1, 2, 3])) as x:
             kernel.launch(1, 32, N, A, x, x, shared=48 * 1024)
             assert counter(stub, "stub_dynamic") == 0
@@ -424,7 +384,7 @@ class TestLaunches:
             ):
                 kernel.launch(1, 32, N, A, x, x, shared=300_000)
 
-    def test_cooperative_launches_and_clusters(self, kernel: Kernel, stub: str) -> None:
+    def test_cooperative_launches_and_clusters(self, kernel, stub):
         with kernel.upload(array("f", [1, 2, 3])) as x:
             kernel.launch(2, 32, N, A, x, x, cooperative=True, cluster=2)
             assert (counter(stub, "stub_cooperative"), counter(stub, "stub_cluster")) == (1, 2)
@@ -433,7 +393,7 @@ class TestLaunches:
             kernel.bind(2, 32, N, A, x, x, cooperative=True)()
             assert counter(stub, "stub_cooperative") == 1
 
-    def test_a_limit_that_is_broken_is_named(self, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_limit_that_is_broken_is_named(self, kernel, monkeypatch):
         with kernel.upload(array("f", [1, 2, 3])) as x:
             with pytest.raises(
                 DriverError, match=r"block x is 4096, and GPU 0, Stub 0, allows 1024"
@@ -451,7 +411,7 @@ class TestLaunches:
             ):
                 kernel.launch(1, (512, 2), N, A, x, x)
 
-    def test_variables_of_a_module(self, kernel: Kernel, libraries: dict[str, Library]) -> None:
+    def test_variables_of_a_module(self, kernel, libraries):
         found = array("f", [0] * 4)
         variable = kernel.variable("coefficients")
         variable.write(array("f", [1, 2, 3, 4]))
@@ -468,16 +428,12 @@ class TestLaunches:
         with pytest.raises(DriverError, match="CUDA_ERROR_NOT_FOUND"):
             kernel.variable("nothing")
 
-    def test_the_handle_is_that_of_the_current_device(
-        self, kernel: Kernel, libraries: dict[str, Library]
-    ) -> None:
+    def test_the_handle_is_that_of_the_current_device(self, kernel, libraries):
         assert kernel.handle >> 8 == PRIMARY
         with libraries["torch"].gpu.current(PRIMARY + 1):
             assert kernel.handle >> 8 == PRIMARY + 1
 
-    def test_a_fault_shows_at_once_when_launches_block(
-        self, stub: str, tmp_path: Path, libraries: dict[str, Library]
-    ) -> None:
+    def test_a_fault_shows_at_once_when_launches_block(self, stub, tmp_path, libraries):
         env = {"GPUFORGE_LAUNCH_BLOCKING": "1"}
         kernel = KernelSet(write_set(tmp_path / "s"), env=env, driver=stub).function("saxpy")
         y = libraries["torch"].array(1)
@@ -488,7 +444,7 @@ class TestLaunches:
         assert "kernel saxpy" in str(error.value)
 
 
-def test_two_copies_of_the_runtime_share_the_driver_and_the_errors(stub: str, tmp_path: Path) -> None:
+def test_two_copies_of_the_runtime_share_the_driver_and_the_errors(stub, tmp_path):
     import importlib.util
     import sys
 

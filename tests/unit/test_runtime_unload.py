@@ -1,8 +1,5 @@
 """Single kernels are unloaded; test_backends_alike.py has what holds on all back ends."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,7 @@ from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.unload import Limited, unload
 
 
-def test_one_kernel_is_unloaded_with_its_last_reference(kernels: KernelSet, stub: str) -> None:
+def test_one_kernel_is_unloaded_with_its_last_reference(kernels, stub):
     kernel: Any = kernels.function("saxpy")
     unload(kernels, kernel)
     assert counter(stub, "stub_unloads") == 0  # it is in use
@@ -29,7 +26,7 @@ def test_one_kernel_is_unloaded_with_its_last_reference(kernels: KernelSet, stub
 
 
 @pytest.mark.thorough
-def test_what_nvrtc_has_compiled_is_unloaded_and_then_comes_from_the_cache(tmp_path: Path, stub: str) -> None:
+def test_what_nvrtc_has_compiled_is_unloaded_and_then_comes_from_the_cache(tmp_path, stub):
     home = install_set(tmp_path / "packages", NVRTC, cpu=False)
     env = {
         "GPUFORGE_KERNEL_HOME": str(tmp_path / "kernels"),
@@ -47,6 +44,6 @@ def test_what_nvrtc_has_compiled_is_unloaded_and_then_comes_from_the_cache(tmp_p
     assert compiled == ["mod/scale.cu"]
 
 
-def test_at_least_one_kernel_stays_loaded(kernels: KernelSet) -> None:
+def test_at_least_one_kernel_stays_loaded(kernels):
     with pytest.raises(ValueError, match="at least one kernel must stay loaded, not 0"):
         Limited(kernels, most=0)

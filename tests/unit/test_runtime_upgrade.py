@@ -1,7 +1,5 @@
 """User builds after an upgrade of the package: none is unused without a word, and none that is in use is removed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
@@ -60,7 +58,7 @@ def own(tmp_path: Path) -> Path:
     return source
 
 
-def test_an_upgrade_is_told_and_compile_needs_no_options(site: Path, tmp_path: Path) -> None:
+def test_an_upgrade_is_told_and_compile_needs_no_options(site, tmp_path):
     (tmp_path / "own.cpp").write_text('extern "C" int more(void) { return 43; }\n')
     assert run(site, "compile", "--toolchain", "other", tmp_path / "own.cpp").returncode == 0
     release(site, "2.0")
@@ -73,14 +71,14 @@ def test_an_upgrade_is_told_and_compile_needs_no_options(site: Path, tmp_path: P
     assert loaded(site) == ("42\n", "")
 
 
-def test_a_release_with_the_same_sources_keeps_the_build(site: Path) -> None:
+def test_a_release_with_the_same_sources_keeps_the_build(site):
     run(site, "compile")
     (site / "demo-1.0.dist-info").rename(site / "demo-1.1.dist-info")
     assert " made by g++" in reason(site)
     assert answer(site) == 42
 
 
-def test_an_installation_elsewhere_is_another_matter(site: Path, tmp_path: Path) -> None:
+def test_an_installation_elsewhere_is_another_matter(site, tmp_path):
     run(site, "compile")
     other = tmp_path / "elsewhere" / "site"
     release(other, "2.0")
@@ -90,7 +88,7 @@ def test_an_installation_elsewhere_is_another_matter(site: Path, tmp_path: Path)
     assert (answer(site), answer(other, **env), len(places(site))) == (42, 42, 2)
 
 
-def test_what_the_former_build_was_made_with_is_gone(site: Path, tmp_path: Path, own: Path) -> None:
+def test_what_the_former_build_was_made_with_is_gone(site, tmp_path, own):
     source = tmp_path / "own.cpp"
     source.write_bytes(own.read_bytes())
     run(site, "compile", source)
@@ -109,7 +107,7 @@ def test_what_the_former_build_was_made_with_is_gone(site: Path, tmp_path: Path,
     assert run(site, "compile").returncode == 0
 
 
-def test_a_toolchain_that_the_new_release_has_not_is_chosen_anew(site: Path, tmp_path: Path) -> None:
+def test_a_toolchain_that_the_new_release_has_not_is_chosen_anew(site, tmp_path):
     version = "echo 'g++ (Debian 12.2.0-1) 12.2.0'; echo 'Copyright (C) Free Software Foundation, Inc.'"
     mine = program(tmp_path / "bin", "mine", f'[ "$1" = --version ] && {{ {version}; exit; }}\nexec g++ "$@"')
     assert run(site, "compile", f"--toolchain=other={mine}").returncode == 0
@@ -119,13 +117,13 @@ def test_a_toolchain_that_the_new_release_has_not_is_chosen_anew(site: Path, tmp
     assert "(toolchain host), is used from now on" in run(site, "compile").stdout
 
 
-def test_sources_whose_names_are_no_text(site: Path, own: Path) -> None:
+def test_sources_whose_names_are_no_text(site, own):
     done = run(site, "compile", os.fsdecode(os.fsencode(own)))
     assert (done.returncode, done.stderr) == (0, "")
     assert answer(site) == 42
 
 
-def test_a_build_that_is_looked_up_is_in_use(site: Path) -> None:
+def test_a_build_that_is_looked_up_is_in_use(site):
     run(site, "compile")
     (place,) = places(site)
     age(place, UNUSED_DAYS + 1)
@@ -134,7 +132,7 @@ def test_a_build_that_is_looked_up_is_in_use(site: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["compile", "prune"])
-def test_builds_of_releases_that_are_gone_are_removed_by_and_by(site: Path, by: str) -> None:
+def test_builds_of_releases_that_are_gone_are_removed_by_and_by(site, by):
     run(site, "compile")
     (old,) = places(site)
     release(site, "2.0")
@@ -146,7 +144,7 @@ def test_builds_of_releases_that_are_gone_are_removed_by_and_by(site: Path, by: 
     assert (f"removed {old}: what it was compiled for is gone" in done.stdout) == (by == "prune")
 
 
-def test_a_build_whose_package_is_there_is_kept_however_old(site: Path) -> None:
+def test_a_build_whose_package_is_there_is_kept_however_old(site):
     run(site, "compile")
     (place,) = places(site)
     age(place, 1000)
@@ -155,7 +153,7 @@ def test_a_build_whose_package_is_there_is_kept_however_old(site: Path) -> None:
     assert remove_leftovers(site.parent / "builds/user") == [place]
 
 
-def test_the_log_of_a_failure_goes_with_the_next_build(site: Path, tmp_path: Path) -> None:
+def test_the_log_of_a_failure_goes_with_the_next_build(site, tmp_path):
     bad = tmp_path / "bad.cpp"
     bad.write_text("no\n")
     assert "all it printed: " in run(site, "compile", bad).stderr

@@ -1,7 +1,5 @@
 """Kernels in wheels of their own: found beside the package, the driver decides among them, others are refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -65,7 +63,7 @@ def used(site: Path, driver: str) -> list[str]:
     return [c.label for c in kernel_set(site, driver).candidates("saxpy") if c.accepted]
 
 
-def test_without_a_kernels_wheel_it_is_said_what_to_install(site: Path, stub: str) -> None:
+def test_without_a_kernels_wheel_it_is_said_what_to_install(site, stub):
     with pytest.raises(KernelUnavailable) as caught:
         kernel_set(site, stub).function("saxpy")
     assert caught.value.reasons == (
@@ -83,14 +81,7 @@ def test_without_a_kernels_wheel_it_is_said_what_to_install(site: Path, stub: st
         ("11040", "90", ["CPU"]),
     ],
 )
-def test_of_two_kernels_wheels_the_driver_decides(
-    site: Path,
-    stub: str,
-    monkeypatch: pytest.MonkeyPatch,
-    driver: str,
-    capability: str,
-    expected: list[str],
-) -> None:
+def test_of_two_kernels_wheels_the_driver_decides(site, stub, monkeypatch, driver, capability, expected):
     monkeypatch.setenv("STUB_VERSION", driver)
     monkeypatch.setenv("STUB_CAPABILITY", capability)
     kernels_wheel(site, 12)
@@ -98,7 +89,7 @@ def test_of_two_kernels_wheels_the_driver_decides(
     assert used(site, stub) == expected
 
 
-def test_explain_names_the_wheel_of_each_candidate(site: Path, stub: str) -> None:
+def test_explain_names_the_wheel_of_each_candidate(site, stub):
     kernels_wheel(site, 12)
     kernels_wheel(site, 13, version="0.9")
     kernels = kernel_set(site, stub)
@@ -117,7 +108,7 @@ def test_explain_names_the_wheel_of_each_candidate(site: Path, stub: str) -> Non
     assert rows[2]["reason"]["kind"] == "other-version"
 
 
-def test_kernels_of_another_interface_are_refused(site: Path, stub: str) -> None:
+def test_kernels_of_another_interface_are_refused(site, stub):
     kernels_wheel(site, 13, sets=[{**SETS[0], "abi": "k2"}, SETS[1]])
     with pytest.raises(
         KernelUnavailable, match="has kernels for the interface k2, and this package was built for k1"
@@ -125,13 +116,13 @@ def test_kernels_of_another_interface_are_refused(site: Path, stub: str) -> None
         kernel_set(site, stub).function("saxpy")
 
 
-def test_a_damaged_kernels_wheel_is_refused(site: Path, stub: str) -> None:
+def test_a_damaged_kernels_wheel_is_refused(site, stub):
     (kernels_wheel(site, 13) / "wheel.json").write_text("{")
     with pytest.raises(KernelUnavailable, match=r"wheel\.json: is damaged: it is not valid JSON"):
         kernel_set(site, stub).function("saxpy")
 
 
-def test_a_removed_kernels_wheel_is_gone(site: Path, stub: str) -> None:
+def test_a_removed_kernels_wheel_is_gone(site, stub):
     home = kernels_wheel(site, 13)
     assert used(site, stub)[0] == "cubin sm_90 of saxpy-kernels-cu13"
     (home / "wheel.json").unlink()
@@ -139,7 +130,7 @@ def test_a_removed_kernels_wheel_is_gone(site: Path, stub: str) -> None:
         kernel_set(site, stub).candidates("saxpy")
 
 
-def test_the_copy_beside_the_package_comes_first_unless_only_another_fits(site: Path, tmp_path: Path) -> None:
+def test_the_copy_beside_the_package_comes_first_unless_only_another_fits(site, tmp_path):
     beside, elsewhere = kernels_wheel(site, 13), kernels_wheel(tmp_path / "user", 13)
     home, path = str(site / "saxpy" / "_gpuforge"), [str(tmp_path / "user")]
     assert [wheel.home for wheel in installed(home, "saxpy", path)] == [str(beside)]
@@ -149,14 +140,14 @@ def test_the_copy_beside_the_package_comes_first_unless_only_another_fits(site: 
     assert installed(home, "a.saxpy", [""]) == ()
 
 
-def test_what_is_no_text_in_the_search_path_is_passed_over(site: Path, tmp_path: Path) -> None:
+def test_what_is_no_text_in_the_search_path_is_passed_over(site, tmp_path):
     elsewhere = kernels_wheel(tmp_path / "user", 13)
     path: list[Any] = [b"/bytes", 3, None, str(tmp_path / "user")]
     found = installed(str(site / "saxpy" / "_gpuforge"), "saxpy", path)
     assert [wheel.home for wheel in found] == [str(elsewhere)]
 
 
-def test_a_library_in_a_kernels_wheel_is_judged_like_a_shipped_one(site: Path) -> None:
+def test_a_library_in_a_kernels_wheel_is_judged_like_a_shipped_one(site):
     library = KernelLibrary("default-ops", home=str(site / "saxpy" / "_gpuforge"), package="saxpy", env={})
     assert library.explain() == (
         "kernel library default-ops\n"
@@ -176,7 +167,7 @@ def test_a_library_in_a_kernels_wheel_is_judged_like_a_shipped_one(site: Path) -
     assert (candidate.accepted, candidate.reason.kind) == (False, "cut-short")
 
 
-def test_a_sets_cpu_library_is_used_without_any_kernels_wheel(site: Path, stub: str) -> None:
+def test_a_sets_cpu_library_is_used_without_any_kernels_wheel(site, stub):
     home = site / "saxpy" / "_gpuforge"
     listing = json.loads((home / "wheels.json").read_text())
     listing["sets"][0]["cpu"] = "on-cpu"

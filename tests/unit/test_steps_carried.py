@@ -1,7 +1,5 @@
 """Steps about a wheel: the libraries that packages of its build have, what it needs of CUDA's, and its size."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -55,7 +53,7 @@ def found(environment: Path, *packages: str) -> BuildLibraries:
     return value_file.read(BuildLibraries, environment / "carried.json")
 
 
-def test_torch_is_known_and_others_are_named(environment: Path) -> None:
+def test_torch_is_known_and_others_are_named(environment):
     torch = Carried("torch", "2.15.0+cu130", "torch", {"libc10.so": "torch/lib"})
     assert found(environment).carried == (torch,)
     solver, other = found(environment, "fast.solver").carried
@@ -63,19 +61,19 @@ def test_torch_is_known_and_others_are_named(environment: Path) -> None:
     assert (solver.module, solver.libraries) == ("", {"libfast.so": "solver/libs"})
 
 
-def test_libraries_of_the_other_packages_are_listed_by_name(environment: Path) -> None:
+def test_libraries_of_the_other_packages_are_listed_by_name(environment):
     installed(environment, "librmm-cu13", "26.10.0", librmm__lib64__librmm_so=b"not read")
     assert found(environment).others == {"libfast.so": "fast-solver", "librmm.so": "librmm-cu13"}
 
 
-def test_a_package_that_the_environment_lacks(environment: Path) -> None:
+def test_a_package_that_the_environment_lacks(environment):
     with pytest.raises(
         ActionError, match="provided-by names cupy, which the build environment does not have"
     ):
         found(environment, "cupy")
 
 
-def test_a_package_without_libraries(environment: Path) -> None:
+def test_a_package_without_libraries(environment):
     with pytest.raises(ActionError, match=r"names numpy, but numpy 2\.0 has no shared libraries"):
         found(environment, "numpy")
 
@@ -84,14 +82,14 @@ def test_a_package_without_libraries(environment: Path) -> None:
     ("version", "line"),
     [("2.15.0+cu130", "torch>=2.15,<2.16"), ("3", "torch>=3.0,<3.1"), ("2.1.0rc1", "torch>=2.1,<2.2")],
 )
-def test_the_series_that_is_required(version: str, line: str) -> None:
+def test_the_series_that_is_required(version, line):
     assert Carried("torch", version, "torch", {}).series == line
 
 
 OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
 
 
-def test_bounds_count_where_they_always_hold(tmp_path: Path) -> None:
+def test_bounds_count_where_they_always_hold(tmp_path):
     counting = [
         "nvidia-cufft>=12.1",
         'nvidia-cufft<13; sys_platform == "linux"',
@@ -115,11 +113,11 @@ def test_bounds_count_where_they_always_hold(tmp_path: Path) -> None:
     ("size", "words"),
     [(0, "0 B"), (999, "999 B"), (8_300, "8.3 kB"), (12_700_000, "12.7 MB"), (4_294_967_301, "4.3 GB")],
 )
-def test_sizes_have_digits_before_the_point(size: int, words: str) -> None:
+def test_sizes_have_digits_before_the_point(size, words):
     assert size_in_words(size) == words
 
 
-def test_a_small_wheel_beyond_a_small_limit(tmp_path: Path) -> None:
+def test_a_small_wheel_beyond_a_small_limit(tmp_path):
     made = wheel(tmp_path, {"demo/table.bin": os.urandom(3000), "demo/tiny.txt": b"x"})
     with pytest.raises(ActionError) as caught:
         write_wheel.check(made, 1000)
@@ -129,7 +127,7 @@ def test_a_small_wheel_beyond_a_small_limit(tmp_path: Path) -> None:
     assert "0.0 MB" not in message
 
 
-def test_a_wheel_hardly_beyond_its_limit(tmp_path: Path) -> None:
+def test_a_wheel_hardly_beyond_its_limit(tmp_path):
     made = wheel(tmp_path, {"demo/table.bin": os.urandom(3000)})
     size = made.stat().st_size
     with pytest.raises(ActionError, match=rf"is {size:,} bytes, more than .* of {size - 1:,} bytes"):

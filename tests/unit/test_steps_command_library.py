@@ -1,7 +1,5 @@
 """A fallback library by a command: run in the build environment, and refused without the ABI id that it must have."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -59,12 +57,12 @@ def failure(spec: dict[str, object], script: str) -> str:
 
 
 @pytest.mark.thorough
-def test_the_library_has_the_id(spec: dict[str, object]) -> None:
+def test_the_library_has_the_id(spec):
     assert elf.read_string(make(spec, BUILD), "gpuforge_abi_id") == "1-abc"
 
 
 @pytest.mark.thorough
-def test_the_versions_of_the_build_environments_packages_are_part_of_the_id(spec: dict[str, object]) -> None:
+def test_the_versions_of_the_build_environments_packages_are_part_of_the_id(spec):
     site = next(Path(str(spec["env"])).glob("lib/python*/site-packages"))
     for name, number in (("neuron", "9.0.2"), ("other_tool", "4.5.6")):
         info = site / f"{name}-{number}.dist-info"
@@ -75,7 +73,7 @@ def test_the_versions_of_the_build_environments_packages_are_part_of_the_id(spec
 
 
 @pytest.mark.thorough
-def test_a_package_that_is_not_there_is_asked_for(spec: dict[str, object]) -> None:
+def test_a_package_that_is_not_there_is_asked_for(spec):
     assert version("packaging")  # of this Python, not of the build environment
     spec["abi_packages"] = {"packaging": "major"}
     assert failure(spec, BUILD) == (
@@ -85,7 +83,7 @@ def test_a_package_that_is_not_there_is_asked_for(spec: dict[str, object]) -> No
 
 
 @pytest.mark.thorough
-def test_a_command_that_leaves_the_id_out_is_refused(spec: dict[str, object]) -> None:
+def test_a_command_that_leaves_the_id_out_is_refused(spec):
     assert failure(spec, BUILD.replace('"$2"', "")) == (
         "object 'mechanisms': the library that makelib made has no ABI id\n"
         "  hint: the command must link {abi} in, a C file that g++ and nvc++ take among their objects"
@@ -93,7 +91,7 @@ def test_a_command_that_leaves_the_id_out_is_refused(spec: dict[str, object]) ->
 
 
 @pytest.mark.thorough
-def test_another_id_is_refused(spec: dict[str, object]) -> None:
+def test_another_id_is_refused(spec):
     other = """mkdir -p out; printf '#define GPUFORGE_ABI_ID "old"\\n' | cat - %s > old.c""" % (
         RUNTIME / "abi.c"
     )
@@ -114,12 +112,12 @@ def test_another_id_is_refused(spec: dict[str, object]) -> None:
         ),
     ],
 )
-def test_a_command_that_makes_no_library_is_said(spec: dict[str, object], script: str, message: str) -> None:
+def test_a_command_that_makes_no_library_is_said(spec, script, message):
     assert message in failure(spec, script)
 
 
 @pytest.mark.thorough
-def test_a_program_that_is_not_there_is_said(spec: dict[str, object]) -> None:
+def test_a_program_that_is_not_there_is_said(spec):
     spec["argv"] = ["no-such-program"]
     with pytest.raises(ActionError) as caught:
         make(spec, "")

@@ -1,7 +1,5 @@
 """The compiler cache of host builds: what reaches it, what does not, and that it cannot break a build."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -47,7 +45,7 @@ def call(*words: object, cache: object = "", **env: str) -> subprocess.Completed
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, env=environ)
 
 
-def test_compilations_ask_the_cache_and_the_rest_does_not(gxx: Path, cache: Path) -> None:
+def test_compilations_ask_the_cache_and_the_rest_does_not(gxx, cache):
     compiled = ["-O2", "-c", "a b.cpp", "-o", "a.o"]
     assert call(gxx, *compiled, cache=cache).stdout.splitlines() == ["cache ", *compiled]
     for others in (["a.o", "-o", "a"], ["-E", "a.cpp"], ["--version"]):
@@ -60,14 +58,12 @@ def test_compilations_ask_the_cache_and_the_rest_does_not(gxx: Path, cache: Path
     "word",
     ["-fmodules-ts", "-fplugin=x.so", "-specs=x", "-fdump-tree-all", "a.s"],
 )
-def test_what_sccache_does_not_look_into_does_not_reach_it(gxx: Path, cache: Path, word: str) -> None:
+def test_what_sccache_does_not_look_into_does_not_reach_it(gxx, cache, word):
     for words in (["-c", word, "x.o"], [word, "-c", "x.o"]):
         assert call(gxx, *words, cache=cache).stdout.splitlines() == words
 
 
-def test_code_for_this_processor_ends_the_command_or_is_for_the_level_of_the_manifest(
-    gxx: Path, tmp_path: Path
-) -> None:
+def test_code_for_this_processor_ends_the_command_or_is_for_the_level_of_the_manifest(gxx, tmp_path):
     done = call(gxx, "-march=native", "-c", "a.c")
     assert (done.returncode, done.stderr) == (
         1,
@@ -80,7 +76,7 @@ def test_code_for_this_processor_ends_the_command_or_is_for_the_level_of_the_man
     assert said.splitlines() == ["-march=x86-64-v2", "-shared", "a b.o", "-Wl,-z,x86-64-v2"]
 
 
-def test_libraries_of_the_toolkit_are_linked_after_the_projects_own(gxx: Path, tmp_path: Path) -> None:
+def test_libraries_of_the_toolkit_are_linked_after_the_projects_own(gxx, tmp_path):
     linking = write_wrapper(
         tmp_path / "real" / "g++",
         "g++",
@@ -93,7 +89,7 @@ def test_libraries_of_the_toolkit_are_linked_after_the_projects_own(gxx: Path, t
     assert call(linking, "-c", "a.c").stdout.splitlines() == ["-c", "a.c"]
 
 
-def test_code_for_newer_processors_is_noted(gxx: Path, tmp_path: Path) -> None:
+def test_code_for_newer_processors_is_noted(gxx, tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     for words in (
@@ -132,7 +128,7 @@ esac; done
 """
 
 
-def test_packages_whose_files_a_build_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_whose_files_a_build_read_are_named(tmp_path, monkeypatch):
     wrapper = write_wrapper(
         program(tmp_path / "real" / "g++", READER.format(own=tmp_path)), "g++", tmp_path / "bin"
     )
@@ -174,30 +170,30 @@ events:
 
 
 @pytest.mark.parametrize("status", ["2", "254"])
-def test_a_failure_of_the_cache_is_none_of_the_build(gxx: Path, cache: Path, status: str) -> None:
+def test_a_failure_of_the_cache_is_none_of_the_build(gxx, cache, status):
     done = call(gxx, "-c", "a.cpp", cache=cache, FAIL=status)
     assert (done.returncode, done.stdout, done.stderr) == (0, "-c\na.cpp\n", "")
 
 
-def test_a_failure_of_the_compiler_is_told_once(gxx: Path, cache: Path) -> None:
+def test_a_failure_of_the_compiler_is_told_once(gxx, cache):
     done = call(gxx, "-c", "a.cpp", cache=cache, FAIL="1")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "why it failed\n")
 
 
-def test_the_cache_compares_lines_too(gxx: Path) -> None:
+def test_the_cache_compares_lines_too(gxx):
     behind = {"GPUFORGE_BEHIND_SCCACHE": "1", "TEXT": "int x;"}
     said = call(gxx, "-x", "c++", "-E", "-P", "a b.cpp", **behind).stdout
     assert said.splitlines() == ["-x", "c++", "-E", "a b.cpp", "int x;"]
     assert call(gxx, "-c", "-Wl,-P", "a.cpp", **behind).stdout.splitlines() == ["-c", "-Wl,-P", "a.cpp"]
 
 
-def test_assembly_that_reads_a_file_is_new_every_time(gxx: Path) -> None:
+def test_assembly_that_reads_a_file_is_new_every_time(gxx):
     behind = {"GPUFORGE_BEHIND_SCCACHE": "1", "TEXT": 'asm(".incbin \\"x\\"");'}
     said = {call(gxx, "-E", "-P", "a.cpp", **behind).stdout for _ in range(3)}
     assert len(said) == 3
 
 
-def test_another_compiler_is_another_wrapper(tmp_path: Path) -> None:
+def test_another_compiler_is_another_wrapper(tmp_path):
     one = program(tmp_path / "one" / "g++", COMPILER)
     other = program(tmp_path / "other" / "g++", COMPILER + "# of another version\n")
     assert compiler_identity(one) != compiler_identity(other)
@@ -214,7 +210,7 @@ def toolkit(tmp_path: Path) -> Path:
     return root
 
 
-def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path, cache: Path) -> None:
+def test_nvcc_finds_its_programs_behind_the_cache(toolkit, tmp_path, cache):
     wrapper = write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     own = tmp_path / "behind/bin"
     assert call(wrapper, "-c", "a.cu").stdout == f"{own}/nvcc -c a.cu\n"
@@ -237,14 +233,14 @@ def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path,
         assert asked == [f"cache {Path.cwd()} -o x", f"{toolkit / place} -o x"]
 
 
-def test_an_nvcc_in_another_layout_is_called_itself(toolkit: Path, tmp_path: Path) -> None:
+def test_an_nvcc_in_another_layout_is_called_itself(toolkit, tmp_path):
     (toolkit / "bin/nvcc.profile").unlink()
     wrapper = write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     assert call(wrapper, "-c", "a.cu").stdout == f"{toolkit}/bin/nvcc -c a.cu\n"
     assert not (tmp_path / "behind").exists()
 
 
-def test_the_folder_of_nvcc_is_a_toolkit(toolkit: Path, tmp_path: Path) -> None:
+def test_the_folder_of_nvcc_is_a_toolkit(toolkit, tmp_path):
     wrapper = write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     assert wrapper == tmp_path / "cuda/bin/nvcc"
     assert (wrapper.parent / "../include").resolve() == toolkit / "include"
@@ -252,7 +248,7 @@ def test_the_folder_of_nvcc_is_a_toolkit(toolkit: Path, tmp_path: Path) -> None:
     assert (wrapper.parent / "fatbinary").resolve() == toolkit / "bin/fatbinary"
 
 
-def test_a_build_sees_neither_credentials_nor_the_users_server() -> None:
+def test_a_build_sees_neither_credentials_nor_the_users_server():
     environ = {
         "PATH": "/usr/bin",
         "CXX": "g++",
@@ -267,7 +263,7 @@ def test_a_build_sees_neither_credentials_nor_the_users_server() -> None:
     assert sorted(settings) == ["AWS_SECRET_ACCESS_KEY", "SCCACHE_BUCKET", "SCCACHE_DIR", "https_proxy"]
 
 
-def test_the_users_configuration_is_found_from_anywhere(tmp_path: Path) -> None:
+def test_the_users_configuration_is_found_from_anywhere(tmp_path):
     home = {"HOME": str(tmp_path)}
     place = Path("/cache"), "mine", None
     assert sccache.configured(home, *place) == {**home, "SCCACHE_DIR": "/cache/sccache/mine"}
@@ -331,16 +327,14 @@ def test_the_users_configuration_is_found_from_anywhere(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_shared_store_has_the_compiler_cache_unless_the_user_set_up_another(
-    store: str, environ: dict[str, str], expected: dict[str, str]
-) -> None:
+def test_a_shared_store_has_the_compiler_cache_unless_the_user_set_up_another(store, environ, expected):
     environ = {"HOME": "/none", **environ}
     found = sccache.configured(environ, Path("/cache"), "mine", store)
     assert found == environ | expected
     assert {*found} - {*environ} <= {*variables.build_passes(environ)}
 
 
-def test_a_configuration_file_can_set_up_a_back_end(tmp_path: Path) -> None:
+def test_a_configuration_file_can_set_up_a_back_end(tmp_path):
     file = tmp_path / "config"
     for text, expected in (
         ("[cache.redis]\n", str(file)),
@@ -360,15 +354,13 @@ def test_a_configuration_file_can_set_up_a_back_end(tmp_path: Path) -> None:
         ({"SCCACHE_DIR": "/x", "GPUFORGE_NO_SCCACHE": "1"}, "off (GPUFORGE_NO_SCCACHE)"),
     ],
 )
-def test_without_a_cache_the_log_says_why(
-    settings: dict[str, str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_cache_the_log_says_why(settings, why, tmp_path, capsys):
     with compiler_cache.serving(settings, tmp_path) as variables:
         assert variables == {}
     assert capsys.readouterr().out == f"compiler cache: {why}\n"
 
 
-def test_counts_are_told_in_one_line_and_summed() -> None:
+def test_counts_are_told_in_one_line_and_summed():
     counts = {
         "cache_hits": {"counts": {"C/C++": 50, "PTX": 10}},
         "cache_misses": {"counts": {"CUBIN": 14}},
@@ -408,7 +400,7 @@ def called(wrapper: Path, *arguments: str) -> list[str]:
     ).stdout.splitlines()
 
 
-def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
+def test_each_object_has_its_own_seed(tmp_path):
     nvcc = stub(tmp_path, "--objdir-as-tempdir (-objtemp) --frandom-seed (-frandom-seed)")
     wrapper = write_nvcc(nvcc, tmp_path / "cuda", tmp_path / "behind")
     assert called(wrapper, "-c", "a b.cu", "-o", "x y.o") == [
@@ -418,13 +410,13 @@ def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
     assert called(wrapper, "--version") == ["--objdir-as-tempdir", "--version"]
 
 
-def test_an_older_nvcc_gets_no_option_that_it_does_not_know(tmp_path: Path) -> None:
+def test_an_older_nvcc_gets_no_option_that_it_does_not_know(tmp_path):
     wrapper = write_nvcc(
         stub(tmp_path, "--objdir-as-tempdir (-objtemp)"), tmp_path / "cuda", tmp_path / "behind"
     )
     assert called(wrapper, "-c", "a.cu", "-o", "a.o") == ["--objdir-as-tempdir", "-c", "a.cu", "-o", "a.o"]
 
 
-def test_no_nvcc(tmp_path: Path) -> None:
+def test_no_nvcc(tmp_path):
     with pytest.raises(MissingError, match="does not run"):
         write_nvcc(tmp_path / "nvcc", tmp_path / "cuda", tmp_path / "behind")

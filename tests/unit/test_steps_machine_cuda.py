@@ -1,7 +1,5 @@
 """The CUDA of the machine that a wheel is tested on: what is found, what is hidden, and what was used all the same."""
 
-from __future__ import annotations
-
 import ctypes.util
 import os
 import subprocess
@@ -31,7 +29,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_toolkits_libraries_and_programs_are_found_once(root: Path) -> None:
+def test_toolkits_libraries_and_programs_are_found_once(root):
     found = machine_cuda.find({"PATH": f"{root}/usr/bin"}, root=root)
     assert found.toolkits == (root / "usr/local/cuda-12.4",)
     assert root / MULTIARCH / "libcurand.so.10.3.5.147" in found.libraries
@@ -40,7 +38,7 @@ def test_toolkits_libraries_and_programs_are_found_once(root: Path) -> None:
     assert {f"{root}/usr/local/cuda-12.4", f"{root}/{MULTIARCH}", f"{root}/usr/bin"} <= set(found.places)
 
 
-def test_the_toolkit_that_a_wheel_is_meant_for_is_left_alone(root: Path) -> None:
+def test_the_toolkit_that_a_wheel_is_meant_for_is_left_alone(root):
     toolkit = root / "usr/local/cuda"
     assert machine_cuda.find({"PATH": ""}, toolkit, root=root).toolkits == ()
     python = root / "usr/local/cuda-12.4/bin/python"
@@ -48,7 +46,7 @@ def test_the_toolkit_that_a_wheel_is_meant_for_is_left_alone(root: Path) -> None
     assert machine_cuda.find({"PATH": ""}, needed=[python], root=root).toolkits == ()
 
 
-def test_variables_that_name_a_toolkit_are_forgotten(root: Path) -> None:
+def test_variables_that_name_a_toolkit_are_forgotten(root):
     (root / "usr/local/cuda/bin").is_dir()
     environ = {"CUDA_PATH": "/x", "CUDA_HOME": "/x", "CUDA_PATH_V12_4": "/x", "CUDACXX": "/x/bin/nvcc"}
     environ |= {"CUDA_VISIBLE_DEVICES": "", "PATH": f"{root}/usr/local/cuda/bin:/usr/bin:/bin"}
@@ -75,7 +73,7 @@ except OSError as error:
 
 
 @pytest.mark.thorough
-def test_what_is_hidden_is_not_there_for_the_loader_and_there_for_others(tmp_path: Path) -> None:
+def test_what_is_hidden_is_not_there_for_the_loader_and_there_for_others(tmp_path):
     real = Path(sys.executable).resolve()
     libm = next(
         Path(line.split()[-1])
@@ -123,9 +121,7 @@ def environment(tmp_path: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_a_library_of_the_environment_is_named_and_one_of_the_machine_is_refused(
-    environment: Path, tmp_path: Path
-) -> None:
+def test_a_library_of_the_environment_is_named_and_one_of_the_machine_is_refused(environment, tmp_path):
     watch = watch_loading(environment, tmp_path / "loaded")
     load = f"import ctypes; ctypes.CDLL('{environment.parent.parent}/lib/own/libcufft.so.11')"
     subprocess.run([environment, "-I", "-c", load], check=True)
@@ -146,7 +142,7 @@ def test_a_library_of_the_environment_is_named_and_one_of_the_machine_is_refused
     )
 
 
-def test_how_a_machine_is_called_that_has_nothing() -> None:
+def test_how_a_machine_is_called_that_has_nothing():
     assert machine_cuda.NONE.state == "none"
     assert MachineCuda((Path("/usr/local/cuda"),), (), ()).state == "visible"
     assert machine_cuda.hide(machine_cuda.NONE, Path("/")).state == "none"

@@ -1,7 +1,5 @@
 """A manifest's tests in the step's process: pytest's numbers, its failures, and what is found first on the path."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -32,7 +30,7 @@ def tried(folder: Path, *words: str, project: Path | None = None) -> CommandResu
     return trial_runs.tested(command, Path(sys.executable), folder, project, "demo")
 
 
-def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
+def test_pytests_numbers_are_in_the_result(tests):
     said = tried(tests, "-k", "one")
     assert said.summary.startswith("1 passed, 1 deselected in ")
     assert said.outcome == "1 passed, 1 deselected"
@@ -59,7 +57,7 @@ def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
         ),
     ],
 )
-def test_how_pytest_fails(tests: Path, words: list[str], message: str, hint: str) -> None:
+def test_how_pytest_fails(tests, words, message, hint):
     (tests / "empty").mkdir()
     with pytest.raises(ActionError) as caught:
         tried(tests, *words)
@@ -69,7 +67,7 @@ def test_how_pytest_fails(tests: Path, words: list[str], message: str, hint: str
     assert problem.hint == hint
 
 
-def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests: Path) -> None:
+def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests):
     project = tests.parent
     (project / "demo").mkdir()
     (project / "demo" / "__init__.py").write_text("from . import _core\n")
@@ -86,7 +84,7 @@ def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests: Path)
     )
 
 
-def test_a_process_left_running_does_not_hold_the_test(tmp_path: Path) -> None:
+def test_a_process_left_running_does_not_hold_the_test(tmp_path):
     program = "import subprocess; p = subprocess.Popen(['sleep', '30']); print(p.pid, flush=True)"
     ran = trial_runs.run([sys.executable, "-c", program], tmp_path, os.environ)
     os.kill(int(ran.lines[0]), 9)

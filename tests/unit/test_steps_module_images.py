@@ -1,7 +1,5 @@
 """What a module must be so that it enters a kernel set: the code of its target, and no other."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 
@@ -57,7 +55,7 @@ def ptx(target: str, isa: str = "7.6") -> str:
         ("ptx", "compute_75", ptx("sm_75").encode(), KernelImage("ptx", Arch(7, 5), "7.6")),
     ],
 )
-def test_the_image_of_a_target(tmp_path: Path, kind: str, arch: str, members: object, image: object) -> None:
+def test_the_image_of_a_target(tmp_path, kind, arch, members, image):
     assert images_of(compiled(tmp_path, kind, arch, members)) == (image,)  # type: ignore[arg-type]
 
 
@@ -73,16 +71,14 @@ def test_the_image_of_a_target(tmp_path: Path, kind: str, arch: str, members: ob
         ("spirv", "", b"", "a toolchain makes a module of the unknown kind 'spirv'"),
     ],
 )  # fmt: skip
-def test_what_is_not_of_its_target_is_refused(
-    tmp_path: Path, kind: str, arch: str, members: object, message: str
-) -> None:
+def test_what_is_not_of_its_target_is_refused(tmp_path, kind, arch, members, message):
     with pytest.raises(ActionError) as caught:
         images_of(compiled(tmp_path, kind, arch, members))  # type: ignore[arg-type]
     assert message in caught.value.diagnostics[0].message
     assert caught.value.diagnostics[0].hint
 
 
-def test_targets_of_iree() -> None:
+def test_targets_of_iree():
     package = TOOLCHAIN.packaged
     assert package
     assert [t.built_for for t in package.targets([], "aarch64")] == [Arch(6, 0), None, CpuLevel()]
@@ -93,7 +89,7 @@ def test_targets_of_iree() -> None:
         package.targets([], "riscv64")
 
 
-def test_a_flag_of_the_manifest_replaces_the_usual_one() -> None:
+def test_a_flag_of_the_manifest_replaces_the_usual_one():
     """IREE's default makes doubles floats; a command with both options would be refused."""
     package = TOOLCHAIN.packaged
     assert package

@@ -1,7 +1,5 @@
 """Floors and forgotten requirements, found by walking made-up packages."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,7 +82,7 @@ def lines(found: Provided) -> list[str]:
     return [provided.requirement(floor, 13) for floor in found.floors]
 
 
-def test_what_the_newest_release_needs_and_does_not_declare_is_found() -> None:
+def test_what_the_newest_release_needs_and_does_not_declare_is_found():
     found = search(CREATE)
     assert lines(found) == ["nvidia-cuda-runtime>=13.0.88,<14", "cuda-toolkit[curand]>=13.0,<14"]
     runtime, own = found.floors
@@ -104,13 +102,13 @@ def test_what_the_newest_release_needs_and_does_not_declare_is_found() -> None:
     ]
 
 
-def test_what_was_found_is_read_again_as_it_was_written(tmp_path: Path) -> None:
+def test_what_was_found_is_read_again_as_it_was_written(tmp_path):
     found = search(CREATE)
     value_file.write(found, tmp_path / "provided.json")
     assert value_file.read(Provided, tmp_path / "provided.json") == found
 
 
-def test_a_declared_requirement_is_not_forgotten() -> None:
+def test_a_declared_requirement_is_not_forgotten():
     shelf = Shelf({**RELEASES, (CURAND, "10.4.5.25"): ([CUDART], curand(NEEDS))})
     found = Search(shelf, 13, [], "x86_64").run(CREATE)  # type: ignore[arg-type]
     assert [floor.forgotten_by for floor in found.floors] == [(), ()]
@@ -127,14 +125,14 @@ def test_a_declared_requirement_is_not_forgotten() -> None:
         ("extra == 'linux'", False),
     ],
 )
-def test_a_requirement_counts_where_its_marker_holds(marker: str, declared: bool) -> None:
+def test_a_requirement_counts_where_its_marker_holds(marker, declared):
     shelf = Shelf({**RELEASES, (CURAND, "10.4.5.25"): ([f"{CUDART}; {marker}"], curand(NEEDS))})
     found = Search(shelf, 13, [], "x86_64").run(CREATE)  # type: ignore[arg-type]
     forgotten = () if declared else (Release(CURAND, "10.4.5.25"),)
     assert [floor.forgotten_by for floor in found.floors if floor.package == CUDART] == [forgotten]
 
 
-def test_what_the_metapackage_pins_for_other_systems_is_not_pinned_here() -> None:
+def test_what_the_metapackage_pins_for_other_systems_is_not_pinned_here():
     pins = [
         *metapackage(curand="10.4.0.35", cudart="13.0.48"),
         f"{CURAND}==9.*; sys_platform != 'linux' and 'curand' == extra",
@@ -143,7 +141,7 @@ def test_what_the_metapackage_pins_for_other_systems_is_not_pinned_here() -> Non
     assert Search(shelf, 13, [], "x86_64").run(CREATE) == search(CREATE)  # type: ignore[arg-type]
 
 
-def test_a_symbol_of_a_later_release_lifts_the_floor_and_the_metapackage_with_it() -> None:
+def test_a_symbol_of_a_later_release_lifts_the_floor_and_the_metapackage_with_it():
     found = search({CURAND: {"libcurand.so.10": ["curandCreate", "curandNew"]}})
     assert lines(found)[1] == "cuda-toolkit[curand]>=13.0.1,<14"
     assert provided.reason(found.floors[1]) == (
@@ -151,7 +149,7 @@ def test_a_symbol_of_a_later_release_lifts_the_floor_and_the_metapackage_with_it
     )
 
 
-def test_the_projects_own_bounds_say_which_releases_count() -> None:
+def test_the_projects_own_bounds_say_which_releases_count():
     found = search(CREATE, "nvidia_curand<10.4.5")
     assert [(floor.package, floor.forgotten_by) for floor in found.floors] == [(CURAND, ())]
     assert {r.version for r in found.releases} == {"10.4.0.35", "10.4.0.50"}
@@ -159,13 +157,13 @@ def test_the_projects_own_bounds_say_which_releases_count() -> None:
         search(CREATE, "nvidia-curand>=11")
 
 
-def test_a_library_that_no_package_brings_is_missing() -> None:
+def test_a_library_that_no_package_brings_is_missing():
     shelf = Shelf({**RELEASES, (CURAND, "10.4.5.25"): ([], curand(("libcudart.so.12",)))})
     found = Search(shelf, 13, [], "x86_64").run(CREATE)  # type: ignore[arg-type]
     assert found.missing == (("libcudart.so.12", Release(CURAND, "10.4.5.25")),)
 
 
-def test_a_library_that_the_newest_release_lost_is_an_error() -> None:
+def test_a_library_that_the_newest_release_lost_is_an_error():
     with pytest.raises(ActionError) as caught:
         search({CURAND: {"libcurand.so.9": ["curandCreate"]}})
     assert str(caught.value) == (
@@ -179,7 +177,7 @@ def test_a_library_that_the_newest_release_lost_is_an_error() -> None:
     [("nvidia-cufft", True), (CUDART, True), (CURAND, False), ("nvidia-cusparse", False), ("nvidia-cufile", False),
      ("nvidia-curand-cu12", True)],
 )  # fmt: skip
-def test_which_packages_are_of_one_cuda_major_by_their_own_number(package: str, tells: bool) -> None:
+def test_which_packages_are_of_one_cuda_major_by_their_own_number(package, tells):
     assert provided.tells_major(package, 13) is tells
 
 
@@ -194,7 +192,7 @@ def test_which_packages_are_of_one_cuda_major_by_their_own_number(package: str, 
         ("nvidia-curand>=10.4,<11", False),
     ],
 )
-def test_the_projects_own_line_is_enough_where_it_holds_the_cuda_major(own: str, enough: bool) -> None:
+def test_the_projects_own_line_is_enough_where_it_holds_the_cuda_major(own, enough):
     floor = next(f for f in search(CREATE).floors if f.package == CURAND)
     bounds = requirements.bounds_of([floor], 13)[CURAND]
     text = f"Name: a\nVersion: 1\nRequires-Dist: {own}\n".encode()
@@ -203,7 +201,7 @@ def test_the_projects_own_line_is_enough_where_it_holds_the_cuda_major(own: str,
 
 
 @pytest.mark.thorough
-def test_what_was_read_of_a_wheel_is_read_once(tmp_path: Path) -> None:
+def test_what_was_read_of_a_wheel_is_read_once(tmp_path):
     wheel = IndexWheel(CURAND, "10.4", "curand.whl", "https://example.org/curand.whl", "a" * 64)
     library = linked_file.read(Path(sys.executable).resolve())
     assert library is not None

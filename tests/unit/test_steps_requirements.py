@@ -1,7 +1,5 @@
 """Build requirements: what is asked for, what is fetched, and what neither may do."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -41,11 +39,11 @@ WHEELS = {"cmake-3.31.6-py3-none-any.whl": "00", "scikit_build_core-0.11-py3-non
         ("cmake; python_version > '3'", False),  # whether it holds is pip's to say
     ],
 )
-def test_what_a_backend_requires_is_met_by_name_and_version(requirement: str, met: bool) -> None:
+def test_what_a_backend_requires_is_met_by_name_and_version(requirement, met):
     assert is_met(requirement, LockedWheels((), WHEELS)) is met
 
 
-def test_a_lock_that_was_written_is_read_again(tmp_path: Path) -> None:
+def test_a_lock_that_was_written_is_read_again(tmp_path):
     for name in WHEELS:
         (tmp_path / name).write_bytes(b"")
     written = LockedWheels.of_folder(["cmake", "scikit-build-core"], tmp_path)
@@ -74,7 +72,7 @@ def answer(folder: Path, code: str, **fields: Any) -> list[str]:
     return requested(step, Path(sys.executable), Workdir(folder, folder))
 
 
-def test_a_backend_gets_its_settings_with_the_manifests_names_filled_in(tmp_path: Path) -> None:
+def test_a_backend_gets_its_settings_with_the_manifests_names_filled_in(tmp_path):
     settings = {"a": "{toolkit}/x", "b": ("{project}", "$HOME {{toolkit}}")}
     code = "return [''.join(c if c.isalnum() else '-' for c in str(settings)).strip('-')]"
     found = answer(tmp_path, code, config_settings=settings, toolkit=Path("/tk"))
@@ -82,7 +80,7 @@ def test_a_backend_gets_its_settings_with_the_manifests_names_filled_in(tmp_path
     assert found[0].endswith("HOME-{toolkit}".replace("{", "-").replace("}", ""))
 
 
-def test_what_a_backend_requires_is_sorted(tmp_path: Path) -> None:
+def test_what_a_backend_requires_is_sorted(tmp_path):
     assert answer(tmp_path, "return ['ninja', 'cmake >= 3\\n']") == ["cmake>=3", "ninja"]
 
 
@@ -107,21 +105,21 @@ def test_what_a_backend_requires_is_sorted(tmp_path: Path) -> None:
         ("raise SystemExit(1)", "failed to list its requirements: "),
     ],
 )
-def test_what_is_no_requirement_by_name_is_refused(tmp_path: Path, code: str, why: str) -> None:
+def test_what_is_no_requirement_by_name_is_refused(tmp_path, code, why):
     with pytest.raises(ActionError) as caught:
         answer(tmp_path, code)
     assert why in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ['["a @ file:///x"]', '{"a": 1}', '"cmake"', "7", "", "\xff", "[" * 100_000])
-def test_an_answer_is_judged_again_before_it_is_fetched(tmp_path: Path, text: str) -> None:
+def test_an_answer_is_judged_again_before_it_is_fetched(tmp_path, text):
     """The project's code ran beside that file, and may have written it."""
     (tmp_path / "answer.json").write_text(text, encoding="latin-1")
     with pytest.raises(ActionError):
         answered(tmp_path / "answer.json")
 
 
-def test_the_answer_that_asks_for_nothing_is_the_one_that_every_first_fetch_reads(tmp_path: Path) -> None:
+def test_the_answer_that_asks_for_nothing_is_the_one_that_every_first_fetch_reads(tmp_path):
     """Where they are the same bytes, nothing is fetched or installed a second time."""
     assert answered(NOTHING.path) == []
     assert NOTHING.path.read_text() == json.dumps([]) + "\n"
@@ -140,19 +138,19 @@ def test_the_answer_that_asks_for_nothing_is_the_one_that_every_first_fetch_read
         ('[build-system]\nrequires = []\nbuild-backend = "x"\nbackend-path = [".."]\n', "inside source tree"),
     ],
 )
-def test_a_pyproject_is_read_and_its_requirements_are_names(tmp_path: Path, text: str, why: str) -> None:
+def test_a_pyproject_is_read_and_its_requirements_are_names(tmp_path, text, why):
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(ActionError) as caught:
         required(tmp_path)
     assert why in str(caught.value)
 
 
-def test_a_backend_that_requires_nothing_gets_an_empty_folder(tmp_path: Path) -> None:
+def test_a_backend_that_requires_nothing_gets_an_empty_folder(tmp_path):
     wheelhouse.download(Path(sys.executable), [], tmp_path / "wheels", what="the build requirements", hint="")
     assert list((tmp_path / "wheels").iterdir()) == []
 
 
-def test_a_project_without_a_pyproject_is_built_by_setuptools(tmp_path: Path) -> None:
+def test_a_project_without_a_pyproject_is_built_by_setuptools(tmp_path):
     assert required(tmp_path) == ["setuptools>=40.8.0"]
 
 
@@ -162,9 +160,7 @@ def wheel_with(folder: Path, *lines: str) -> Path:
 
 
 @pytest.mark.thorough
-def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pip_builds_nothing_that_a_wheel_names_by_a_url(tmp_path, monkeypatch):
     """`--only-binary` is for what lies in an index: a URL in the metadata of a wheel is fetched and built."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -188,9 +184,7 @@ def test_pip_builds_nothing_that_a_wheel_names_by_a_url(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("requested", "lacking"), [("other>=1", "other>=1"), ("lib", "other>=2")])
-def test_what_has_only_a_source_distribution_is_not_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requested: str, lacking: str
-) -> None:
+def test_what_has_only_a_source_distribution_is_not_built(tmp_path, monkeypatch, requested, lacking):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     wheel_with(tmp_path, "Requires-Dist: other>=2")
@@ -212,9 +206,7 @@ def test_what_has_only_a_source_distribution_is_not_built(
 
 
 @pytest.mark.thorough
-def test_the_python_that_a_requirement_needs_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_python_that_a_requirement_needs_is_named(tmp_path, monkeypatch):
     """JAX 0.12 needs Python 3.12: on 3.11 pip only lists the releases that it passed over."""
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
@@ -243,7 +235,7 @@ def test_the_python_that_a_requirement_needs_is_named(
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "https://evil.example/a.tar.gz", "git+https://evil.example/a"]
 )
-def test_a_projects_wheel_has_nothing_fetched_from_where_it_says(tmp_path: Path, url: str) -> None:
+def test_a_projects_wheel_has_nothing_fetched_from_where_it_says(tmp_path, url):
     path = wheel_with(tmp_path, f"Requires-Dist: evil @ {url}")
     (tmp_path / "out").mkdir()
     with pytest.raises(ActionError) as caught:
@@ -253,7 +245,7 @@ def test_a_projects_wheel_has_nothing_fetched_from_where_it_says(tmp_path: Path,
     assert "lib-1.0-py3-none-any.whl declares evil by a direct reference" in str(caught.value)
 
 
-def test_an_extra_is_a_name_before_pip_gets_it(tmp_path: Path) -> None:
+def test_an_extra_is_a_name_before_pip_gets_it(tmp_path):
     extras = ("cuda13", "CU13-local", "cuda13];os_name=='x'", "cu13/../../x", "cuda13 --index-url=x")
     path = wheel_with(
         tmp_path, *(f"Provides-Extra: {extra}" for extra in extras), 'Requires-Dist: a; extra == "cuda13"'
@@ -262,9 +254,7 @@ def test_an_extra_is_a_name_before_pip_gets_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("why", ["no mounts", "another path"])
-def test_where_an_environment_cannot_be_made_read_only_it_is_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+def test_where_an_environment_cannot_be_made_read_only_it_is_copied(tmp_path, monkeypatch, why):
     monkeypatch.setattr(private_mounts, "enter_if_allowed", lambda: why != "no mounts")
     stored = tmp_path / "stored"
     python = Path("/other/python") if why == "another path" else Path(sys.executable)
@@ -278,9 +268,7 @@ def test_where_an_environment_cannot_be_made_read_only_it_is_copied(
 
 
 @pytest.mark.thorough
-def test_a_wheel_that_the_store_has_is_not_downloaded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wheel_that_the_store_has_is_not_downloaded_again(tmp_path, monkeypatch):
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
     (made := tmp_path / "index").mkdir()

@@ -1,7 +1,5 @@
 """An sdist is unpacked into its folder, and no further than a disk can bear."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import resource
@@ -33,7 +31,7 @@ def tar(path: Path, members: dict[str, int]) -> Path:
     return path
 
 
-def test_an_sdist_is_unpacked(tmp_path: Path) -> None:
+def test_an_sdist_is_unpacked(tmp_path):
     sdist.unpack(tar(tmp_path / "a-1.tar.gz", {"a-1/x.py": 3}), tmp_path / "out", tmp_path)
     assert (tmp_path / "out/x.py").read_bytes() == bytes(3)
 
@@ -66,9 +64,7 @@ MAZE = [("a-1", FOLDER), *((f"a-1/{path}", LINK if to else FOLDER, to) for path,
         [("a-1/x", tarfile.CHRTYPE)],
     ],
 )
-def test_nothing_of_an_sdist_leads_out_of_its_folder(
-    tmp_path: Path, members: list[tuple[str, bytes]]
-) -> None:
+def test_nothing_of_an_sdist_leads_out_of_its_folder(tmp_path, members):
     """tarfile's own filter let the first one write beside the folder that it was unpacked into."""
     (tmp_path / "work/scratch").mkdir(parents=True)
     (tmp_path / "work/old").write_text("old")
@@ -82,7 +78,7 @@ def test_nothing_of_an_sdist_leads_out_of_its_folder(
     assert sorted(each.name for each in (tmp_path / "work").iterdir()) == ["old", "scratch"]
 
 
-def test_links_and_modes_of_an_sdist_are_kept(tmp_path: Path) -> None:
+def test_links_and_modes_of_an_sdist_are_kept(tmp_path):
     path = tmp_path / "a-1.tar.gz"
     with tarfile.open(path, "w:gz") as bundle:
         bundle.addfile(of_kind("./a-1/", FOLDER))
@@ -100,7 +96,7 @@ def test_links_and_modes_of_an_sdist_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[sdist.MOST_BYTES + 1], [sdist.MOST_BYTES // 2 + 1] * 2])
-def test_one_that_grows_beyond_measure_is_refused_before_it_does(tmp_path: Path, sizes: list[int]) -> None:
+def test_one_that_grows_beyond_measure_is_refused_before_it_does(tmp_path, sizes):
     path = tar(
         tmp_path / "a-1.tar.gz", {"a-1/ok.py": 3, **{f"a-1/{n}": size for n, size in enumerate(sizes)}}
     )
@@ -109,16 +105,14 @@ def test_one_that_grows_beyond_measure_is_refused_before_it_does(tmp_path: Path,
     assert not (tmp_path / "out").exists()
 
 
-def test_the_number_of_its_files_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_its_files_counts_too(tmp_path, monkeypatch):
     monkeypatch.setattr(sdist, "MOST_FILES", 3)
     path = tar(tmp_path / "a-1.tar.gz", {f"a-1/{n}": 1 for n in range(4)})
     with pytest.raises(ActionError, match="unpacked it has more than 4 GB or 3 files and folders"):
         sdist.unpack(path, tmp_path / "out", tmp_path)
 
 
-def test_a_zip_is_measured_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zip_is_measured_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(sdist, "MOST_BYTES", 1000)
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as bundle:
@@ -164,7 +158,7 @@ sdist.unpack(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[2]).parent)
     ],
     ids=["pax", "global pax", "long name", "three long links", "back", "a name that goes back"],
 )
-def test_headers_without_end_are_refused(tmp_path: Path, blocks: list[tuple[bytes, int]]) -> None:
+def test_headers_without_end_are_refused(tmp_path, blocks):
     """A few MB would take all memory, or time without end."""
     with gzip.open(tmp_path / "a-1.tar.gz", "wb", compresslevel=1) as stream:
         for block, zeros in blocks:
@@ -180,7 +174,7 @@ def test_headers_without_end_are_refused(tmp_path: Path, blocks: list[tuple[byte
 
 
 @pytest.mark.thorough
-def test_the_folders_of_its_files_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folders_of_its_files_count_too(tmp_path, monkeypatch):
     """A name of four kilobytes makes two thousand folders, and a few megabytes hold a hundred thousand such names."""
     monkeypatch.setattr(sdist, "MOST_FILES", 1000)
     path = tar(tmp_path / "a-1.tar.gz", {f"a-1/{n}/{'d/' * 60}x": 1 for n in range(20)})
@@ -193,7 +187,7 @@ def test_the_folders_of_its_files_count_too(tmp_path: Path, monkeypatch: pytest.
         sdist.unpack(tmp_path / "a-1.zip", tmp_path / "out", tmp_path)
 
 
-def test_folders_that_files_share_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_files_share_count_once(tmp_path, monkeypatch):
     monkeypatch.setattr(sdist, "MOST_FILES", 100)
     path = tar(tmp_path / "a-1.tar.gz", {f"a-1/b/c/d/e/{n}": 1 for n in range(90)})
     sdist.unpack(path, tmp_path / "out", tmp_path)
@@ -217,9 +211,7 @@ def sparse(path: Path, numbers: int) -> Path:
 
 
 @pytest.mark.thorough
-def test_a_map_of_a_sparse_file_takes_no_more_memory_than_there_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_map_of_a_sparse_file_takes_no_more_memory_than_there_is(tmp_path, monkeypatch):
     monkeypatch.setattr(sdist, "MOST_MEMORY", 100 << 20)
     path = sparse(tmp_path / "a-1.tar.gz", 20_000_000)
     with pytest.raises(
@@ -230,7 +222,7 @@ def test_a_map_of_a_sparse_file_takes_no_more_memory_than_there_is(
 
 
 @pytest.mark.thorough  # as what takes too much memory; the kernel counts whole seconds
-def test_what_takes_too_long_to_unpack_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_to_unpack_is_given_up(tmp_path, monkeypatch):
     def endless(*_: object) -> None:
         while True:
             pass
@@ -244,7 +236,7 @@ def test_what_takes_too_long_to_unpack_is_given_up(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["a-1.tar.gz", "a-1.tar.xz", "a-1.zip"])
-def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
+def test_a_damaged_sdist_is_said_to_be_one(tmp_path, name):
     path = tmp_path / name
     if name.endswith(".zip"):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
@@ -276,9 +268,7 @@ def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
         "https//x y://me:hunter2@example.org/x.git?hunter2",
     ],
 )
-def test_a_secret_in_the_url_of_a_repository_is_refused_and_never_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str
-) -> None:
+def test_a_secret_in_the_url_of_a_repository_is_refused_and_never_shown(tmp_path, capsys, url):
     (tmp_path / "gpuforge.toml").write_text(
         f'schema = 1\n[package]\nname = "x"\nsource = {{ git = "{url}", rev = "main" }}\n'
     )
@@ -289,5 +279,5 @@ def test_a_secret_in_the_url_of_a_repository_is_refused_and_never_shown(
         assert "hunter2" not in output.out + output.err
 
 
-def test_the_url_of_an_index_is_shown_without_its_password() -> None:
+def test_the_url_of_an_index_is_shown_without_its_password():
     assert public("https://me:hunter2@example.org:8443/simple/") == "https://example.org:8443/simple/"

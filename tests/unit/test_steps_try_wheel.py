@@ -1,7 +1,5 @@
 """The test of a wheel: what passes, and the one message for each way that it fails. Real pip, no index."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -86,7 +84,7 @@ def error_of(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.removeprefix("error: ").rstrip()
 
 
-def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: Bench) -> None:
+def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench):
     wheel(bench.wheels, "needed", "")
     wheel(bench.wheels, "unneeded", "")
     wheel(bench.wheels, "plotting", "")
@@ -136,7 +134,7 @@ def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: B
     assert f"{project}/tests" in done.stdout
 
 
-def test_what_the_wheel_does_not_declare_is_missing_at_import(bench: Bench) -> None:
+def test_what_the_wheel_does_not_declare_is_missing_at_import(bench):
     wheel(bench.wheels, "checker", "")
     path = wheel(bench.root / "own", "demo", "import checker")
     done = bench.test(path, requires=["checker"], command=["python", "-c", ""])
@@ -148,7 +146,7 @@ def test_what_the_wheel_does_not_declare_is_missing_at_import(bench: Bench) -> N
     assert not (bench.root / "result.json").exists()
 
 
-def test_what_it_declares_and_nobody_has_fails_the_installation(bench: Bench) -> None:
+def test_what_it_declares_and_nobody_has_fails_the_installation(bench):
     path = wheel(bench.root / "own", "demo", "", "Requires-Dist: needed>=2")
     said = error_of(bench.test(path)).replace(" (from demo)", "")  # newer pips say it
     assert said == (
@@ -158,12 +156,12 @@ def test_what_it_declares_and_nobody_has_fails_the_installation(bench: Bench) ->
     )
 
 
-def test_a_crash_at_import_names_the_signal(bench: Bench) -> None:
+def test_a_crash_at_import_names_the_signal(bench):
     path = wheel(bench.root / "own", "demo", "import os; os.abort()")
     assert error_of(bench.test(path)).startswith("cp3-cu13: `import demo` was ended by SIGABRT")
 
 
-def test_a_command_that_is_not_there(bench: Bench) -> None:
+def test_a_command_that_is_not_there(bench):
     path = wheel(bench.root / "own", "demo", "")
     assert error_of(bench.test(path, command=["pytest", "-q"])) == (
         "cp3-cu13: [test] command cannot be started: there is no program pytest\n"
@@ -186,11 +184,11 @@ def test_a_command_that_is_not_there(bench: Bench) -> None:
         ("ImportError: undefined symbol: x", "an import must work where there is no GPU"),
     ],
 )
-def test_what_to_do_about_an_import_that_fails(line: str, hint: str) -> None:
+def test_what_to_do_about_an_import_that_fails(line, hint):
     assert trial_runs.import_hint("demo", line).startswith(hint)
 
 
-def test_what_a_wheel_declares(tmp_path: Path) -> None:
+def test_what_a_wheel_declares(tmp_path):
     headers = ["Provides-Extra: cuda13", 'Requires-Dist: nvidia-cufft; extra == "cuda13"']
     path = wheel(tmp_path / "a", "demo", "", *headers)
     assert not declares(path, [])
@@ -244,9 +242,7 @@ def test_what_a_wheel_declares(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_in_which_ways_a_wheel_is_installed(
-    tmp_path: Path, headers: list[str], extras: list[str], sets: list[tuple[str, ...]]
-) -> None:
+def test_in_which_ways_a_wheel_is_installed(tmp_path, headers, extras, sets):
     assert list(declared_sets(wheel(tmp_path, "demo", "", *headers), extras, "13.0")) == sets
 
 
@@ -254,7 +250,7 @@ EXTRA = ("Provides-Extra: cuda13", 'Requires-Dist: runtime; extra == "cuda13"')
 LACKS = "ImportError: libcudart.so.13: cannot open shared object file: No such file or directory"
 
 
-def test_each_way_of_installing_a_wheel_is_tried(bench: Bench) -> None:
+def test_each_way_of_installing_a_wheel_is_tried(bench):
     wheel(bench.wheels, "runtime", "")
     path = wheel(bench.root / "own", "demo", "", *EXTRA)
     command = ["python", "-c", "import runtime"]
@@ -265,7 +261,7 @@ def test_each_way_of_installing_a_wheel_is_tried(bench: Bench) -> None:
     assert (full.extras, full.packages) == (("cuda13",), releases("demo", "runtime"))
 
 
-def test_where_the_tests_pin_a_dependency_its_extra_brings_what_fits_the_pin(bench: Bench) -> None:
+def test_where_the_tests_pin_a_dependency_its_extra_brings_what_fits_the_pin(bench):
     for version in ("1.0", "2.0"):
         plugin = ("Provides-Extra: cuda13", f'Requires-Dist: plugin=={version}; extra == "cuda13"')
         wheel(bench.wheels, "library", "", *plugin, version=version)
@@ -284,7 +280,7 @@ def test_where_the_tests_pin_a_dependency_its_extra_brings_what_fits_the_pin(ben
 @pytest.mark.parametrize(
     "lacks", ["ImportError('libcudart.so.13: cannot open shared object file')", "ValueError('x')"]
 )
-def test_the_bare_wheel_may_lack_what_its_extra_brings_and_nothing_else(bench: Bench, lacks: str) -> None:
+def test_the_bare_wheel_may_lack_what_its_extra_brings_and_nothing_else(bench, lacks):
     wheel(bench.wheels, "runtime", "")
     path = wheel(
         bench.root / "own", "demo", f"try: import runtime\nexcept ImportError: raise {lacks}", *EXTRA
@@ -301,7 +297,7 @@ def test_the_bare_wheel_may_lack_what_its_extra_brings_and_nothing_else(bench: B
     assert (bare.lacks, full.lacks) == ("libcudart.so.13", "")
 
 
-def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench: Bench) -> None:
+def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench):
     path = wheel(bench.root / "own", "demo", f"raise {LACKS.partition(':')[0]}({LACKS.partition(': ')[2]!r})")
     said = error_of(bench.test(path, cuda="13.0"))
     assert said.startswith(f"cp3-cu13: `import demo` failed with exit status 1: {LACKS}\n")
@@ -316,8 +312,8 @@ def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench: Bench) 
     ],
 )
 def test_modules_that_link_with_a_driver_are_imported_with_a_stand_in(
-    bench: Bench, soname: str, names: list[str], answer: int, wanted: dict[str, list[str]], code: str
-) -> None:
+    bench, soname, names, answer, wanted, code
+):
     path = wheel(bench.root / "made", "demo", code)
     source, stub = bench.root / "driver.c", bench.root / soname
     source.write_text(

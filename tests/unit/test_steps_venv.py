@@ -1,7 +1,5 @@
 """Environments: what a build finds in its copy of the one that was stored."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile
@@ -37,7 +35,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.thorough
-def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path: Path) -> None:
+def test_a_copy_runs_from_its_own_place_even_with_spaces(stored, tmp_path):
     folder = tmp_path / "a copy"
     workdir.stage(InputPath(stored), folder)
     python = venv.adopt(folder, Path(sys.executable))
@@ -52,7 +50,7 @@ def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path:
 
 
 @pytest.mark.thorough
-def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Path, tmp_path: Path) -> None:
+def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored, tmp_path):
     folder, other = tmp_path / "copy", tmp_path / "other" / "python3"
     workdir.stage(InputPath(stored), folder)
     other.parent.mkdir()
@@ -64,7 +62,7 @@ def test_an_environment_of_another_machine_gets_this_ones_interpreter(stored: Pa
 
 
 @pytest.mark.thorough
-def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path: Path) -> None:
+def test_a_build_may_correct_a_module_of_its_environment(stored, tmp_path):
     folder = tmp_path / "copy"
     workdir.stage(InputPath(stored), folder)
     (module,) = folder.rglob("tool.py")
@@ -77,9 +75,7 @@ def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path:
 
 
 @pytest.mark.thorough
-def test_files_that_the_store_has_are_linked_and_not_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_the_store_has_are_linked_and_not_unpacked(tmp_path, monkeypatch):
     content = {"libtool.so": b"l", "damaged.so": b"d", "tool.py": b"p = 1", "other.so": b"o", "program": b"x"}
     where = {name: f"tool/{name}" for name in content} | {"program": "tool-1.0.data/scripts/program"}
     files = {where[name]: data for name, data in content.items()}
@@ -113,9 +109,7 @@ def test_files_that_the_store_has_are_linked_and_not_unpacked(
 
 
 @pytest.mark.thorough
-def test_a_wheel_for_another_platform_is_told_with_what_does_not_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wheel_for_another_platform_is_told_with_what_does_not_fit(tmp_path, capsys):
     tag = f"cp{''.join(map(str, sys.version_info[:2]))}-none-manylinux_2_99_x86_64"
     path = wheel(tmp_path, {}, name=f"tool-1.0-{tag}.whl")
     python = venv.create(Path(sys.executable), tmp_path / "env")

@@ -1,10 +1,7 @@
 """A key of thousands of parts is refused before a TOML parser meets it; dots of other texts do not count."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +33,7 @@ QUICK = 2.0  # seconds of processor time
         '"' + "\n" + LONG,
     ],
 )
-def test_a_long_key_is_found(text: str) -> None:
+def test_a_long_key_is_found(text):
     assert long_key(text) is not None
 
 
@@ -53,7 +50,7 @@ def test_a_long_key_is_found(text: str) -> None:
         "x = 1.5\n" * 99,
     ],
 )
-def test_a_text_with_dots_is_no_key(text: str) -> None:
+def test_a_text_with_dots_is_no_key(text):
     assert long_key(text) is None
 
 
@@ -73,13 +70,13 @@ def test_a_text_with_dots_is_no_key(text: str) -> None:
     ],
     ids=range(9),
 )
-def test_it_takes_time_in_proportion(text: str) -> None:
+def test_it_takes_time_in_proportion(text):
     begun = time.process_time()
     assert long_key(text) is None
     assert time.process_time() - begun < QUICK
 
 
-def test_a_manifest_with_an_endless_key_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_manifest_with_an_endless_key_is_refused_at_once(tmp_path):
     (tmp_path / "gpuforge.toml").write_text(f"schema = 1\n[package]\n {ENDLESS} = 1\n")
     begun = time.process_time()
     with pytest.raises(UsageError) as caught:
@@ -94,7 +91,7 @@ def test_a_manifest_with_an_endless_key_is_refused_at_once(tmp_path: Path) -> No
     assert found.place[1:] == (3, 2)
 
 
-def test_a_project_with_an_endless_key_is_not_built(tmp_path: Path) -> None:
+def test_a_project_with_an_endless_key_is_not_built(tmp_path):
     (tmp_path / "pyproject.toml").write_text(f"[build-system]\nrequires = []\n[{ENDLESS}]\n")
     begun = time.process_time()
     with pytest.raises(ActionError) as caught:
@@ -106,13 +103,13 @@ def test_a_project_with_an_endless_key_is_not_built(tmp_path: Path) -> None:
     )
 
 
-def test_a_project_with_a_large_file_is_not_built(tmp_path: Path) -> None:
+def test_a_project_with_a_large_file_is_not_built(tmp_path):
     (tmp_path / "pyproject.toml").write_text("# a\n" * 300_000)
     with pytest.raises(ActionError, match=r"its pyproject\.toml is larger than 1 MiB"):
         required(tmp_path)
 
 
-def test_init_reads_a_project_with_an_endless_key(tmp_path: Path) -> None:
+def test_init_reads_a_project_with_an_endless_key(tmp_path):
     (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'x'\n{ENDLESS} = 1\n")
     begun = time.process_time()
     assert Pyproject(Files(tmp_path)).data == {}
@@ -121,7 +118,7 @@ def test_init_reads_a_project_with_an_endless_key(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("line", ["a.b = 1\n", "".join(f"b{n}." for n in range(20)) + "c{0} = 1\n"])
-def test_a_file_of_the_largest_size_is_parsed_in_seconds(tmp_path: Path, line: str) -> None:
+def test_a_file_of_the_largest_size_is_parsed_in_seconds(tmp_path, line):
     """What the bounds let through: long headers above many keys."""
     header = f"[{'.'.join('x' * MOST_PARTS)}]\n"
     count = 900_000 // (len(line) + 6)

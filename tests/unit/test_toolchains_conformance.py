@@ -1,7 +1,5 @@
 """Each toolchain, gpuforge's own and a plug-in's: what it offers is sound, and both runtimes decide alike about it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,11 +49,11 @@ def toolchain(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Toolch
 
 
 @pytest.mark.parametrize("toolchain", NAMES, indirect=True)
-def test_a_toolchain_is_sound(toolchain: Toolchain) -> None:
+def test_a_toolchain_is_sound(toolchain):
     assert list(conformance.problems(toolchain.name)) == []
 
 
-def test_uses_without_the_parts_that_they_need_are_found(tmp_path: Path) -> None:
+def test_uses_without_the_parts_that_they_need_are_found(tmp_path):
     code = """
 from gpuforge.toolchains.toolchain import Toolchain
 TOOLCHAIN = Toolchain(name="plugged", compiles=(".cpp",), builtin=("host build", "fallback library"))
@@ -69,7 +67,7 @@ TOOLCHAIN = Toolchain(name="plugged", compiles=(".cpp",), builtin=("host build",
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("toolchain", MAKING, indirect=True)
-def test_what_it_makes_is_explained_on_every_machine(toolchain: Toolchain, tmp_path: Path) -> None:
+def test_what_it_makes_is_explained_on_every_machine(toolchain, tmp_path):
     for name, machine in MACHINES.items():
         case = lay_out(toolchain, tmp_path / name, machine)
         text, data = explained(case)
@@ -79,7 +77,7 @@ def test_what_it_makes_is_explained_on_every_machine(toolchain: Toolchain, tmp_p
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("language", ["c", "c++"])
-def test_the_header_decides_alike(language: str, tmp_path: Path) -> None:
+def test_the_header_decides_alike(language, tmp_path):
     source = Path(__file__).with_name("explain_kernels.c")
     program = compile_program(tmp_path, source, f"-I{source.parent}", language=language)
     with install_plug_in(tmp_path / "plug-ins"):

@@ -1,7 +1,5 @@
 """Compilers are found by path, on PATH and by versioned name; what does not fit is named with its reason."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -35,7 +33,7 @@ def gxx_stub(folder: Path, name: str, version: str) -> Path:
     return stub(folder, name, GXX.format(name=name, version=version))
 
 
-def test_the_plain_name_wins_while_it_fits(tmp_path: Path) -> None:
+def test_the_plain_name_wins_while_it_fits(tmp_path):
     plain = gxx_stub(tmp_path, "g++", "12.2.0")
     gxx_stub(tmp_path, "g++-14", "14.2.0")
     stub(tmp_path, "gcc", "")
@@ -46,7 +44,7 @@ def test_the_plain_name_wins_while_it_fits(tmp_path: Path) -> None:
     assert found.identity == "g++ (Debian 12.2.0-1) 12.2.0"
 
 
-def test_else_the_newest_that_fits(tmp_path: Path) -> None:
+def test_else_the_newest_that_fits(tmp_path):
     gxx_stub(tmp_path / "a", "g++", "12.2.0")
     gxx_stub(tmp_path / "a", "g++-9", "9.4.0")
     gxx_stub(tmp_path / "b", "g++-13", "13.3.0")
@@ -58,21 +56,21 @@ def test_else_the_newest_that_fits(tmp_path: Path) -> None:
     assert (found.path.name, found.c_path) == ("g++-13", tmp_path / "b" / "gcc-13")
 
 
-def test_the_identity_does_not_depend_on_the_name(tmp_path: Path) -> None:
+def test_the_identity_does_not_depend_on_the_name(tmp_path):
     names = [
         detect("g++", path=str(gxx_stub(tmp_path, name, "14.2.0"))).identity for name in ("g++", "g++-14")
     ]
     assert names[0] == names[1]
 
 
-def test_path_is_searched_without_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_is_searched_without_a_list(tmp_path, monkeypatch):
     gxx_stub(tmp_path, "g++-14", "14.2.0")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     assert detect("g++", path="g++-14").path == tmp_path / "g++-14"
     assert detect("g++", specifier="==14.2.0").path == tmp_path / "g++-14"
 
 
-def test_nothing_fits_says_where_and_what_was_found(tmp_path: Path) -> None:
+def test_nothing_fits_says_where_and_what_was_found(tmp_path):
     gxx_stub(tmp_path, "g++", "12.2.0")
     stub(tmp_path, "g++-14", "clang version 14.0.0\n")
     (tmp_path / "g++-15").write_text("not executable")
@@ -100,7 +98,7 @@ def test_nothing_fits_says_where_and_what_was_found(tmp_path: Path) -> None:
         (lambda p: (p.write_bytes(b"\x7fELF junk"), p.chmod(0o755)), "cannot be run (Exec format error)"),
     ],
 )
-def test_an_explicit_path_that_cannot_be_used(tmp_path: Path, make: object, reason: str) -> None:
+def test_an_explicit_path_that_cannot_be_used(tmp_path, make, reason):
     path = tmp_path / "g++"
     make(path)  # type: ignore[operator]
     with pytest.raises(MissingError) as caught:
@@ -108,12 +106,12 @@ def test_an_explicit_path_that_cannot_be_used(tmp_path: Path, make: object, reas
     assert str(caught.value).splitlines()[0] == f"no usable g++: looked at {path}; found: {path}: {reason}"
 
 
-def test_a_name_that_is_not_on_path() -> None:
+def test_a_name_that_is_not_on_path():
     with pytest.raises(MissingError, match=r"looked at g\+\+-77; found: no program named g\+\+-77 on PATH"):
         detect("g++", path="g++-77")
 
 
-def test_bad_calls() -> None:
+def test_bad_calls():
     with pytest.raises(UsageError, match="unknown compiler 'icc'"):
         detect("icc")
     with pytest.raises(UsageError, match="not a version range: 'new'"):
@@ -156,7 +154,7 @@ def test_bad_calls() -> None:
         ),
     ],
 )
-def test_what_compilers_say(parse: object, output: str, version: str, identity: str) -> None:
+def test_what_compilers_say(parse, output, version, identity):
     assert parse(output) == (Version(version), identity)  # type: ignore[operator]
 
 
@@ -164,11 +162,11 @@ def test_what_compilers_say(parse: object, output: str, version: str, identity: 
 @pytest.mark.parametrize(
     "output", ["", "Apple clang version 15.0.0 (clang-1500.3.9.4)\n", "icc (ICC) 2021.1 Beta\n"]
 )
-def test_what_others_say_is_no_answer(parse: object, output: str) -> None:
+def test_what_others_say_is_no_answer(parse, output):
     assert parse(output) is None  # type: ignore[operator]
 
 
-def test_the_module_command_line() -> None:
+def test_the_module_command_line():
     argv = nvcc.module_argv("${in:toolkit}/bin/nvcc", source="k.cu", output="k.fatbin", host="/usr/bin/g++-12",
                             includes=["inc"], targets=targets(["80", "90a", "100f"], "120"), flags=["-O3"])  # fmt: skip
     assert argv == (

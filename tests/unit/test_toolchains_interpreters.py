@@ -1,14 +1,11 @@
 """Where CPython interpreters are found on a machine, and what a build without one of them ends with."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from plan_samples import LoadRecipe
 
 from gpuforge.cli.main import run
 from gpuforge.cpython import CPython
@@ -37,9 +34,7 @@ def install(path: Path, version: str, *, headers: bool = True, abi: str = "") ->
         ("XDG_DATA_HOME", "uv/python/cpython-3.41.2-linux-x86_64-gnu/bin/python3.41"),
     ],
 )
-def test_pythons_that_a_tool_keeps_for_itself_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str
-) -> None:
+def test_pythons_that_a_tool_keeps_for_itself_are_found(tmp_path, monkeypatch, variable, place):
     monkeypatch.setenv(variable, str(tmp_path))
     path = install(tmp_path / place, "3.41.2")
     assert cpython.find("3.41").path == path
@@ -47,9 +42,7 @@ def test_pythons_that_a_tool_keeps_for_itself_are_found(
         cpython.find("3.42")
 
 
-def test_a_free_threaded_python_is_another_than_the_one_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_free_threaded_python_is_another_than_the_one_beside_it(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path))
     monkeypatch.setenv("PATH", "")
     free = tmp_path / "cpython-3.41.2+freethreaded-linux-x86_64-gnu/bin"
@@ -61,9 +54,7 @@ def test_a_free_threaded_python_is_another_than_the_one_beside_it(
         cpython.find("3.41")
 
 
-def test_the_interpreter_that_runs_here_is_known_without_being_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_interpreter_that_runs_here_is_known_without_being_started(monkeypatch):
     started = cpython.ask.__wrapped__(Path(sys._base_executable))  # type: ignore[attr-defined]
     monkeypatch.setattr(subprocess, "run", None)
     here = cpython.ask.__wrapped__(Path(sys.executable))
@@ -71,9 +62,7 @@ def test_the_interpreter_that_runs_here_is_known_without_being_started(
     assert here._replace(venv=started.venv) == started
 
 
-def test_the_slow_scripts_that_pyenv_has_on_path_are_not_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_slow_scripts_that_pyenv_has_on_path_are_not_started(tmp_path, monkeypatch):
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "shims"))
     install(tmp_path / "shims/python3.41", "3.41.1")
@@ -82,11 +71,8 @@ def test_the_slow_scripts_that_pyenv_has_on_path_are_not_started(
 
 
 def test_a_build_that_leaves_cells_out_ends_with_status_3_unless_that_is_allowed(
-    recipe: LoadRecipe,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    recipe, tmp_path, monkeypatch, capsys
+):
     def find(minor: str, *, or_newer: bool = False) -> Interpreter:
         if minor != "3.11":
             raise MissingError.of(f"no CPython {minor} on this machine", hint="install it")
@@ -118,12 +104,12 @@ def test_a_build_that_leaves_cells_out_ends_with_status_3_unless_that_is_allowed
         ("3.13.1+", (3, 13)),
     ],
 )
-def test_a_version_is_read_up_to_its_minor(version: str, expected: tuple[int, int]) -> None:
+def test_a_version_is_read_up_to_its_minor(version, expected):
     assert CPython.parse(version) == CPython(*expected)
 
 
 @pytest.mark.parametrize("version", ["", "3", "3.", "three", "3.1000", "²." + "1", "-3.1"])
-def test_a_text_without_a_minor_is_no_version(version: str) -> None:
+def test_a_text_without_a_minor_is_no_version(version):
     with pytest.raises(ValueError, match="is not a version of CPython"):
         CPython.parse(version)
 
@@ -132,16 +118,16 @@ def test_a_text_without_a_minor_is_no_version(version: str) -> None:
     ("tag", "version"),
     [("cp311", "3.11"), ("cp39", "3.9"), ("cp314t", "3.14t"), ("cp37m", "3.7")],
 )
-def test_a_tag_is_read(tag: str, version: str) -> None:
+def test_a_tag_is_read(tag, version):
     assert str(CPython.of_tag(tag)) == version
 
 
 @pytest.mark.parametrize("tag", ["py3", "abi3", "none", "cp27", "cp3", "cp3111", "pp310", "cp311d", ""])
-def test_other_tags_are_of_no_single_cpython_3(tag: str) -> None:
+def test_other_tags_are_of_no_single_cpython_3(tag):
     assert CPython.of_tag(tag) is None
 
 
-def test_versions_are_ordered_by_number_and_spelled_as_tags() -> None:
+def test_versions_are_ordered_by_number_and_spelled_as_tags():
     assert sorted(map(CPython.parse, ["3.13", "3.9", "3.10"])) == [(3, 9, ""), (3, 10, ""), (3, 13, "")]
     assert [CPython(3, 9).tag, CPython(3, 14, "t").tag] == ["cp39", "cp314t"]
 
@@ -187,7 +173,7 @@ def image(**changes: object) -> Inventory:
 
 
 @pytest.mark.thorough
-def test_the_script_finds_on_this_machine_what_detect_finds() -> None:
+def test_the_script_finds_on_this_machine_what_detect_finds():
     answer = subprocess.run(
         [sys.executable, "-I", "-c", SCRIPT, question()], capture_output=True, text=True, check=True
     )
@@ -196,7 +182,7 @@ def test_the_script_finds_on_this_machine_what_detect_finds() -> None:
     assert found.glibc.startswith("2.")
 
 
-def test_a_compiler_is_chosen_by_the_rules_of_a_machine() -> None:
+def test_a_compiler_is_chosen_by_the_rules_of_a_machine():
     assert image().detect("g++").path == Path("/usr/bin/g++")
     older = image().detect("g++", specifier="<12")
     assert (older.path, older.c_path) == (Path("/usr/bin/g++-11"), Path("/usr/bin/gcc-11"))
@@ -210,7 +196,7 @@ def test_a_compiler_is_chosen_by_the_rules_of_a_machine() -> None:
         image().detect("g++", specifier=">=13")
 
 
-def test_an_interpreter_needs_its_headers() -> None:
+def test_an_interpreter_needs_its_headers():
     assert image().find("3.11").path == Path("/opt/python/cp311-cp311/bin/python3")
     assert image().find("3.12", or_newer=True).version == "3.13.5"
     with pytest.raises(
@@ -222,7 +208,7 @@ def test_an_interpreter_needs_its_headers() -> None:
         bare.find("3.11")
 
 
-def test_steps_run_with_the_oldest_python_that_gpuforge_supports() -> None:
+def test_steps_run_with_the_oldest_python_that_gpuforge_supports():
     assert image().steps_python().version == "3.11.2"
     old = image(
         pythons=[
@@ -235,7 +221,7 @@ def test_steps_run_with_the_oldest_python_that_gpuforge_supports() -> None:
         old.steps_python()
 
 
-def test_a_toolkit_without_version_file_has_its_compilers_version() -> None:
+def test_a_toolkit_without_version_file_has_its_compilers_version():
     assert image().toolkits == {Path("/usr/local/cuda-12.4"): "12.4"}
     said = {"/usr/local/cuda-12.4": {"cuda": {"version": "12.4.1"}}}
     assert image(toolkits=said).toolkits == {Path("/usr/local/cuda-12.4"): "12.4.1"}

@@ -1,7 +1,5 @@
 """What a user's machine is told of compilers agrees with what gpuforge itself knows of them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -11,7 +9,6 @@ from packaging.version import Version
 from gpuforge.runtime.placeholders import fill
 from gpuforge.runtime.userbuild.compilers import families, holds, numbers
 from gpuforge.toolchains import detect, registry
-from gpuforge.toolchains.toolchain import Family
 from gpuforge.toolchains.user_compilers import bounds
 
 OUTPUTS = {
@@ -33,7 +30,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("family", detect.families(), ids=lambda family: family.name)
-def test_versions_are_read_alike(family: Family) -> None:
+def test_versions_are_read_alike(family):
     for output in (text for texts in OUTPUTS.values() for text in texts):
         parsed = family.parse(output)
         found = re.search(family.answers, output)
@@ -45,7 +42,7 @@ def test_versions_are_read_alike(family: Family) -> None:
 @pytest.mark.parametrize(
     "text", ["", ">=11,<15", "==12.*", "!=12.2.*,>9", "~=12.1", "==12.2", "<=12", "===12.2.0"]
 )
-def test_ranges_hold_for_the_versions_that_packaging_takes(text: str) -> None:
+def test_ranges_hold_for_the_versions_that_packaging_takes(text):
     for version in ("9.4.0", "11", "12.0", "12.1.9", "12.2.0", "12.2", "12.10.1", "13.0.88", "15.0", "24.7"):
         if text.startswith("===") and version != "12.2.0":
             continue  # compares texts
@@ -53,7 +50,7 @@ def test_ranges_hold_for_the_versions_that_packaging_takes(text: str) -> None:
         assert ours == SpecifierSet(text).contains(version), (text, version)
 
 
-def test_a_range_with_more_than_numbers_is_refused() -> None:
+def test_a_range_with_more_than_numbers_is_refused():
     with pytest.raises(ValueError, match="invalid literal"):
         bounds(">=12.0rc1")
 
@@ -67,11 +64,11 @@ def test_a_range_with_more_than_numbers_is_refused() -> None:
         ("", []),
     ],
 )
-def test_a_distribution_is_known_by_what_it_is_like(release: str, expected: list[str]) -> None:
+def test_a_distribution_is_known_by_what_it_is_like(release, expected):
     assert families(release) == expected
 
 
-def test_clangs_offloading_is_for_the_users_gpu_or_left_out() -> None:
+def test_clangs_offloading_is_for_the_users_gpu_or_left_out():
     made = registry.toolchain("clang++").library
     assert made
     call = made(["a.cpp"], ["-fopenmp", "-fopenmp-targets=nvptx64-nvidia-cuda"])
@@ -86,7 +83,7 @@ def test_clangs_offloading_is_for_the_users_gpu_or_left_out() -> None:
     assert fill(call.argv, {**values, "arch": [], "cuda": []}) == ["clang++", *words, "-foffload-lto", *rest]
 
 
-def test_words_are_repeated_or_left_out() -> None:
+def test_words_are_repeated_or_left_out():
     argv = ["{compiler}", "-gpu=cc{arch}", "-I{folders}", "{sources}", "-o", "{output}", "{unknown}"]
     values = {"compiler": ["g++"], "arch": [], "folders": ["a", "b"], "sources": ["x", "y"], "output": ["o"]}
     assert fill(argv, values) == ["g++", "-Ia", "-Ib", "x", "y", "-o", "o", "{unknown}"]
@@ -94,7 +91,7 @@ def test_words_are_repeated_or_left_out() -> None:
     assert fill(["cc {output} {folders}"], values) == ["cc o a", "cc o b"]
 
 
-def test_offloading_is_told_by_the_flags() -> None:
+def test_offloading_is_told_by_the_flags():
     library = registry.toolchain("g++").library
     assert library
     assert library([], ["-fopenacc"]).offload == "nvptx-none"

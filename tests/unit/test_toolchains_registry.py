@@ -1,9 +1,5 @@
 """Toolchains by their names: gpuforge's own, plug-ins, and what is wrong with plug-ins."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from plug_in_samples import CODE, forget, install_plug_in
 
@@ -13,7 +9,7 @@ from gpuforge.toolchain_names import OWN, compiles_for
 from gpuforge.toolchains import registry
 
 
-def test_what_says_what_a_toolchain_compiles_for_is_what_it_has() -> None:
+def test_what_says_what_a_toolchain_compiles_for_is_what_it_has():
     """The names stand where manifests are read, which load no toolchain."""
     for each in registry.toolchains():
         assert (compiles_for(each.name) == "targets") == (each.packaged is not None)
@@ -21,7 +17,7 @@ def test_what_says_what_a_toolchain_compiles_for_is_what_it_has() -> None:
     assert compiles_for("plugged") == "targets"
 
 
-def test_what_a_toolchain_makes_on_users_machines_is_what_it_has() -> None:
+def test_what_a_toolchain_makes_on_users_machines_is_what_it_has():
     """In a set of modules, a compiler of libraries may compile the part for CPUs."""
     for name, own in OWN.items():
         each = registry.toolchain(name)
@@ -34,7 +30,7 @@ def test_what_a_toolchain_makes_on_users_machines_is_what_it_has() -> None:
     ("compiler", "refused"),
     [("plugged", 0), ("halide", 0), ("iree", 0), ("opencl", 0), ("nvcc", 1), ("nvrtc", 1), ("g++", 0)],
 )
-def test_no_architectures_are_needed_beside_some_toolchains(compiler: str, refused: int) -> None:
+def test_no_architectures_are_needed_beside_some_toolchains(compiler, refused):
     data = {
         "cuda": {"13": {"archs": []}},
         "toolchains": {"device": {"compiler": compiler}},
@@ -43,7 +39,7 @@ def test_no_architectures_are_needed_beside_some_toolchains(compiler: str, refus
     assert len([*checks.architectures(data)]) == refused
 
 
-def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
+def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path):
     with install_plug_in(tmp_path):
         assert registry.names() == (*OWN, "plugged")
         assert registry.toolchain("plugged").uses == {"fallback library"}
@@ -51,7 +47,7 @@ def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
     assert registry.names() == tuple(OWN)
 
 
-def test_every_file_of_a_plug_in_is_in_its_identity(tmp_path: Path) -> None:
+def test_every_file_of_a_plug_in_is_in_its_identity(tmp_path):
     with install_plug_in(tmp_path) as folder:
         before = registry.identity("plugged")
         assert before.startswith("plugged_toolchain 1.0 ")
@@ -60,7 +56,7 @@ def test_every_file_of_a_plug_in_is_in_its_identity(tmp_path: Path) -> None:
         assert registry.identity("plugged") != before
 
 
-def test_gpuforges_own_names_cannot_be_taken(tmp_path: Path) -> None:
+def test_gpuforges_own_names_cannot_be_taken(tmp_path):
     own = registry.toolchain("g++")
     with install_plug_in(tmp_path, name="g++", code=CODE.replace('"plugged"', '"g++"')):
         assert registry.toolchain("g++") == own
@@ -87,14 +83,14 @@ def test_gpuforges_own_names_cannot_be_taken(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_plug_in_that_cannot_be_used_is_named(code: str, message: str, hint: str, tmp_path: Path) -> None:
+def test_a_plug_in_that_cannot_be_used_is_named(code, message, hint, tmp_path):
     with install_plug_in(tmp_path, code=code), pytest.raises(UsageError) as caught:
         registry.toolchain("plugged")
     (problem,) = caught.value.diagnostics
     assert (problem.message, problem.hint) == (message, hint)
 
 
-def test_two_plug_ins_of_one_name_are_named(tmp_path: Path) -> None:
+def test_two_plug_ins_of_one_name_are_named(tmp_path):
     with (
         install_plug_in(tmp_path / "a", package="first"),
         install_plug_in(tmp_path / "b", package="second"),
@@ -105,7 +101,7 @@ def test_two_plug_ins_of_one_name_are_named(tmp_path: Path) -> None:
     assert problem.message == "two plug-ins are called 'plugged': those of first 1.0 and second 1.0"
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(UsageError) as caught:
         registry.toolchain("gcc")
     (problem,) = caught.value.diagnostics

@@ -1,11 +1,9 @@
 """A compiler of Debian's packages, unpacked from a mirror on this machine; and which machines it can be fetched to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
-from toolkit_samples import ELF, Server, deb, sha256
+from toolkit_samples import ELF, deb, sha256
 
 from gpuforge.errors import MissingError
 from gpuforge.toolkits import compilers
@@ -39,9 +37,7 @@ def publish(www: Path) -> list[DebianPart]:
     return parts
 
 
-def test_packages_are_unpacked_and_linked_with_the_machines_own_libraries(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packages_are_unpacked_and_linked_with_the_machines_own_libraries(tmp_path, server, monkeypatch):
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
     made = tmp_path / "made"
     provision_compiler(publish(tmp_path / "www"), made)
@@ -62,8 +58,8 @@ def test_packages_are_unpacked_and_linked_with_the_machines_own_libraries(
 
 
 def test_a_package_that_the_mirror_has_dropped_names_the_variable_and_leaves_nothing(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, server, monkeypatch
+):
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
     gone = DebianPart("g++-11", "11.3.0-12", "pool/gone.deb", 0, 1, "0" * 64)
     with pytest.raises(MissingError, match=r"has no g\+\+-11 11\.3\.0-12 \(any more\)") as caught:
@@ -74,8 +70,8 @@ def test_a_package_that_the_mirror_has_dropped_names_the_variable_and_leaves_not
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_machine_without_the_c_librarys_headers_and_start_files_is_told_which(
-    tmp_path: Path, machine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, machine, monkeypatch
+):
     monkeypatch.setattr("os.confstr", lambda name: "glibc 2.36")
     for name in ("usr/include/stdio.h", "usr/bin/as", "usr/bin/ld"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -96,15 +92,13 @@ def test_a_machine_without_the_c_librarys_headers_and_start_files_is_told_which(
 
 
 @pytest.mark.parametrize("answer", ["glibc 2.31", "musl 1.2"])
-def test_a_machine_with_an_older_or_another_c_library_is_told_so(
-    tmp_path: Path, answer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_with_an_older_or_another_c_library_is_told_so(tmp_path, answer, monkeypatch):
     monkeypatch.setattr("os.confstr", lambda name: answer)
     offer = compilers.offered("g++", "", "x86_64", tmp_path)
     assert offer is not None
     assert offer.lacking[-1] == "glibc 2.34 or newer"
 
 
-def test_only_versions_in_the_range_and_known_machines_are_offered() -> None:
+def test_only_versions_in_the_range_and_known_machines_are_offered():
     assert compilers.offered("g++", ">=12", "x86_64") is None
     assert compilers.offered("clang++", "", "x86_64") is None

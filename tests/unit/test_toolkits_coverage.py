@@ -1,7 +1,5 @@
 """`archs = "common"`: every GPU that a toolkit knows runs the result, and without any one part of it some do not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,21 +48,19 @@ def gaps(wanted: Sequence[Target], release: releases.ToolkitRelease) -> list[Gap
         ("13.0", ("75+ptx", "80", "90", "100", "120")),
     ],
 )
-def test_what_it_is_for_each_cuda_major(toolkit: str, expected: tuple[str, ...]) -> None:
+def test_what_it_is_for_each_cuda_major(toolkit, expected):
     assert tuple(target.written for target in common(RELEASES[toolkit])) == expected
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
-def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compiler(
-    release: releases.ToolkitRelease,
-) -> None:
+def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compiler(release):
     found = gaps(common(release), release)
     assert all(gap.jit for gap in found)
     assert {gap.gpu for gap in found} <= EMBEDDED
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
-def test_nothing_of_it_can_be_left_out(release: releases.ToolkitRelease) -> None:
+def test_nothing_of_it_can_be_left_out(release):
     whole = common(release)
     for left_out in whole:
         found = gaps([target for target in whole if target != left_out], release)
@@ -101,15 +97,13 @@ def manifest(tmp_path: Path) -> LoadRecipe:
         ('["90+ptx", "80"]', ("90+ptx", "80")),
     ],
 )
-def test_it_is_replaced_before_anything_is_planned(
-    manifest: LoadRecipe, written: str, meant: tuple[str, ...]
-) -> None:
+def test_it_is_replaced_before_anything_is_planned(manifest, written, meant):
     versions = manifest(written).manifest.cuda.versions
     assert versions["13"].archs == meant
     assert versions["12"].archs == ("80",)
 
 
-def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest: LoadRecipe) -> None:
+def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest):
     with pytest.raises(UsageError) as caught:
         manifest('"common"', "13.9")
     (told,) = caught.value.diagnostics
@@ -118,7 +112,7 @@ def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest: LoadR
     assert told.place.line == 9
 
 
-def test_the_table_in_the_documentation_is_this_one() -> None:
+def test_the_table_in_the_documentation_is_this_one():
     text = (Path(__file__).parents[2] / "docs" / "kernels.md").read_text()
     rows = re.findall(r"^\| (1\d\.\d+)(?: (?:to|and) (1\d\.\d+))? \| ([^|]+) \|", text, re.MULTILINE)
     told = {

@@ -1,7 +1,5 @@
 """A toolkit made of a Debian package and wheels, from a mirror on this machine; pip is stood in for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -59,7 +57,7 @@ def publish(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "www" / "pool" / "p.deb").write_bytes(data)
 
 
-def test_each_part_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_part_says_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "PAUSE_S", -1.0)
     package = deb(FILES)
     publish(tmp_path, package)
@@ -72,7 +70,7 @@ def test_each_part_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
         assert said[1] == "  0 of 0 MB"
 
 
-def test_one_tree_of_both_with_a_profile_that_names_no_folder_of_debian(tmp_path: Path) -> None:
+def test_one_tree_of_both_with_a_profile_that_names_no_folder_of_debian(tmp_path):
     content = b"--" + b"archive" + b"stub"
     block = xz_block(content)
     package = deb(FILES)
@@ -109,7 +107,7 @@ def test_one_tree_of_both_with_a_profile_that_names_no_folder_of_debian(tmp_path
     assert (tree / "dist-info" / "nvidia_cuda_runtime_cu12-12.4.127.dist-info").is_dir()
 
 
-def test_a_mirror_that_has_it_no_more(tmp_path: Path, server: Server) -> None:
+def test_a_mirror_that_has_it_no_more(tmp_path, server):
     with pytest.raises(MissingError) as caught:
         provision_debian([part(b"x")], [], tmp_path / "out" / "cuda")
     assert str(caught.value) == (
@@ -135,20 +133,20 @@ def test_a_mirror_that_has_it_no_more(tmp_path: Path, server: Server) -> None:
         (deb({"./usr/share/doc/x": b"x"}), "nvidia-cuda-toolkit 1-2 holds nothing of a CUDA toolkit"),
     ],
 )
-def test_what_is_no_package_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
+def test_what_is_no_package_is_refused(tmp_path, data, says):
     publish(tmp_path, data)
     with pytest.raises(ActionError, match=says):
         provision_debian([part(data)], [], tmp_path / "cuda")
 
 
-def test_a_damaged_block_is_refused() -> None:
+def test_a_damaged_block_is_refused():
     block = bytearray(xz_block(b"content" * 100))
     block[20] ^= 0xFF
     with pytest.raises(ActionError, match="a part of a package cannot be unpacked"):
         unpack.unpack_block(bytes(block))
 
 
-def test_only_what_is_asked_for_is_unpacked(tmp_path: Path) -> None:
+def test_only_what_is_asked_for_is_unpacked(tmp_path):
     file = tmp_path / "p.deb"
     file.write_bytes(deb({}, data=tar_xz({"./../../climbs": b"x", f"{OWN}/bin/crt/a.stub": b"a"})))
     assert unpack.unpack_deb(file, tmp_path / "tree", lambda path: place(path, package="p")) == 1

@@ -1,7 +1,5 @@
 """The stub of the driver in a toolkit: the functions of its headers, in a library that linkers and loaders take."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 from pathlib import Path
@@ -38,7 +36,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_toolkit_gets_a_stub_with_the_functions_of_its_header(tree: Path) -> None:
+def test_a_toolkit_gets_a_stub_with_the_functions_of_its_header(tree):
     stub_library.write_driver_stub(tree, "aarch64")
     found = linked_file.read(tree / "lib/stubs/libcuda.so")
     assert found is not None
@@ -47,7 +45,7 @@ def test_a_toolkit_gets_a_stub_with_the_functions_of_its_header(tree: Path) -> N
     assert found.broken == ()
 
 
-def test_a_stub_that_is_there_stays(tree: Path) -> None:
+def test_a_stub_that_is_there_stays(tree):
     stub = tree / "lib/stubs/libcuda.so"
     stub.parent.mkdir(parents=True)
     stub.write_text("NVIDIA's own")
@@ -55,14 +53,14 @@ def test_a_stub_that_is_there_stays(tree: Path) -> None:
     assert stub.read_text() == "NVIDIA's own"
 
 
-def test_without_the_drivers_header_there_is_none(tmp_path: Path) -> None:
+def test_without_the_drivers_header_there_is_none(tmp_path):
     stub_library.write_driver_stub(tmp_path, "x86_64")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(platform.machine() not in {"x86_64", "aarch64"}, reason="a stub for this machine")
 @pytest.mark.parametrize("count", [1, 2, 700])
-def test_it_can_be_loaded_and_every_function_reports_no_device(tmp_path: Path, count: int) -> None:
+def test_it_can_be_loaded_and_every_function_reports_no_device(tmp_path, count):
     names = [f"cuFunction{number}" for number in range(count)]
     stub_library.write(tmp_path / "libcuda.so.1", "libcuda.so.1", names, platform.machine(), 100)
     library = ctypes.CDLL(str(tmp_path / "libcuda.so.1"))
@@ -71,16 +69,16 @@ def test_it_can_be_loaded_and_every_function_reports_no_device(tmp_path: Path, c
         _ = library.cuGone
 
 
-def test_the_same_functions_give_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_functions_give_the_same_bytes(tmp_path):
     for number, names in enumerate((["cuB", "cuA"], ["cuA", "cuB", "cuA"])):
         stub_library.write(tmp_path / str(number), "libx.so.1", names, "x86_64", 7)
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
 
 
-def test_a_machine_that_is_not_known(tmp_path: Path) -> None:
+def test_a_machine_that_is_not_known(tmp_path):
     with pytest.raises(UsageError, match=r"no stub of libx\.so\.1 for machine 'riscv64'"):
         stub_library.write(tmp_path / "x", "libx.so.1", [], "riscv64", 7)
 
 
-def test_the_manifest_names_the_drivers_of_the_table() -> None:
+def test_the_manifest_names_the_drivers_of_the_table():
     assert {each.library for each in stub_library.drivers().values()} == {*get_args(DriverLibrary)}

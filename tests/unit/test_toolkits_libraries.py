@@ -1,12 +1,10 @@
 """SONAMEs lead to packages and folders; drivers' and compilers' libraries are known, also under mangled names."""
 
-from __future__ import annotations
-
 import re
 from email.message import Message
 
 import pytest
-from cuda.pathfinder._dynamic_libs.descriptor_catalog import DESCRIPTOR_CATALOG, DescriptorSpec
+from cuda.pathfinder._dynamic_libs.descriptor_catalog import DESCRIPTOR_CATALOG
 
 from gpuforge.cuda import carriers, libraries, sonames
 from gpuforge.cuda.libraries import (
@@ -42,7 +40,7 @@ from gpuforge.cuda.libraries import (
         ("libcudart.so.10.2", []),
     ],
 )
-def test_packages(soname: str, places: list[tuple[str, int, str]]) -> None:
+def test_packages(soname, places):
     found = by_soname(soname)
     assert [(f.package, f.cuda, f.folder) for f in found] == places
     assert all(f.kind == "toolkit" and f.first and f.last for f in found)
@@ -51,16 +49,16 @@ def test_packages(soname: str, places: list[tuple[str, int, str]]) -> None:
 @pytest.mark.parametrize(
     "name", ["libcudnn.so.9", "libnccl.so.2", "libcusparseLt.so.0", "libnvshmem_host.so.3"]
 )
-def test_libraries_beside_the_toolkit_are_there_for_every_major_since_12(name: str) -> None:
+def test_libraries_beside_the_toolkit_are_there_for_every_major_since_12(name):
     assert {12, 13} <= {library.cuda for library in by_soname(name)}
 
 
-def test_what_a_package_needs_itself() -> None:
+def test_what_a_package_needs_itself():
     (cusolver,) = by_soname("libcusolver.so.12")
     assert {"nvidia-cublas", "nvidia-cusparse", "nvidia-nvjitlink"} <= set(cusolver.requires)
 
 
-def test_all_of_one_major() -> None:
+def test_all_of_one_major():
     names = {library.soname for library in toolkit_libraries(13)}
     assert {"libcudart.so.13", "libcufft.so.12", "libcurand.so.10"} <= names
     assert "libcudart.so.12" not in names
@@ -81,12 +79,12 @@ def test_all_of_one_major() -> None:
         ("core.cpython-311-x86_64-linux-gnu.so", "core.cpython-311-x86_64-linux-gnu.so"),
     ],
 )
-def test_mangling_is_undone(mangled: str, plain: str) -> None:
+def test_mangling_is_undone(mangled, plain):
     assert sonames.plain_name(mangled) == plain
 
 
 @pytest.mark.parametrize("name", ["libcuda.so.1", "libcuda.so", "libcuda-0a1b2c3d.so.1", "libnvidia-ml.so.1"])
-def test_the_driver(name: str) -> None:
+def test_the_driver(name):
     assert is_driver(name)
     assert by_soname(name)[0].kind == "driver"
 
@@ -105,13 +103,13 @@ def test_the_driver(name: str) -> None:
         ("libnvcc.so", None),
     ],
 )
-def test_compilers_runtimes(name: str, whose: str | None) -> None:
+def test_compilers_runtimes(name, whose):
     runtimes = compiler_runtime(name)
     assert (runtimes.name if runtimes else None) == whose
     assert not is_driver(name)
 
 
-def test_libraries_that_open_others_by_name() -> None:
+def test_libraries_that_open_others_by_name():
     nvrtc, cufft = opener("libnvrtc.so.13"), opener("libcufft.so.12")
     assert nvrtc is not None
     assert cufft is not None
@@ -120,7 +118,7 @@ def test_libraries_that_open_others_by_name() -> None:
     assert opener("libcudart.so.13") is None
 
 
-def test_a_name_that_no_file_can_have_is_nobodys() -> None:
+def test_a_name_that_no_file_can_have_is_nobodys():
     assert sonames.plain_name(name := "lib" + "-0a1b2c3d.a" * 100_000 + ".so") == name
 
 
@@ -136,7 +134,7 @@ def test_a_name_that_no_file_can_have_is_nobodys() -> None:
         ("libx.so.", ("libx", "x", "libx.so", "", "", "libx.so.")),
     ],
 )  # fmt: skip
-def test_a_soname_is_taken_apart(name: str, parts: tuple[str, ...]) -> None:
+def test_a_soname_is_taken_apart(name, parts):
     functions = (
         sonames.stem, sonames.bare, sonames.unversioned, sonames.version, sonames.major, sonames.cut_to_major,
     )  # fmt: skip
@@ -147,9 +145,7 @@ def test_a_soname_is_taken_apart(name: str, parts: tuple[str, ...]) -> None:
     ("extra", "brings"),
     [("", ("nvidia-always", "nvidia-linux")), ("gpu", ("nvidia-extra",))],
 )
-def test_a_requirement_belongs_to_the_row_of_its_extra(
-    extra: str, brings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_requirement_belongs_to_the_row_of_its_extra(extra, brings, monkeypatch):
     import refresh_carriers as script
 
     metadata = Message()
@@ -195,7 +191,7 @@ def found(soname: str) -> list[CudaLibrary]:
 
 
 @pytest.mark.parametrize("theirs", CATALOG)
-def test_each_library_of_nvidias_table_is_known_with_its_folders(theirs: DescriptorSpec) -> None:
+def test_each_library_of_nvidias_table_is_known_with_its_folders(theirs):
     for soname in theirs.linux_sonames:
         if theirs.packaged_with == "driver":
             assert libraries.is_driver(soname), soname
@@ -207,7 +203,7 @@ def test_each_library_of_nvidias_table_is_known_with_its_folders(theirs: Descrip
 
 
 @pytest.mark.parametrize("theirs", CATALOG)
-def test_what_a_library_loads_is_in_its_package_or_in_one_that_it_requires(theirs: DescriptorSpec) -> None:
+def test_what_a_library_loads_is_in_its_package_or_in_one_that_it_requires(theirs):
     catalog = {each.name: each for each in DESCRIPTOR_CATALOG}
     for entry in (each for soname in theirs.linux_sonames for each in found(soname)):
         for name in theirs.dependencies:

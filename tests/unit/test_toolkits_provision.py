@@ -1,7 +1,5 @@
 """The tree is assembled from what pip unpacked, and pip's failures become messages; no network here."""
 
-from __future__ import annotations
-
 import errno
 import json
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 
 from gpuforge.actions import entry
 from gpuforge.actions.toolkit import FetchToolkit
-from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
+from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.plan.action import StepResult, Workdir
 from gpuforge.toolkits import pip as module
 from gpuforge.toolkits.pins import PinnedWheel
@@ -40,7 +38,7 @@ def unpacked(site: Path) -> Path:
     return site
 
 
-def test_the_tree_has_what_cmake_and_the_linker_look_for(tmp_path: Path) -> None:
+def test_the_tree_has_what_cmake_and_the_linker_look_for(tmp_path):
     tree = assemble(unpacked(tmp_path / "site"), tmp_path / "tree", "x86_64")
 
     links = {str(p.relative_to(tree)): str(p.readlink()) for p in sorted(tree.rglob("*")) if p.is_symlink()}
@@ -58,12 +56,12 @@ def test_the_tree_has_what_cmake_and_the_linker_look_for(tmp_path: Path) -> None
     assert (tree / "dist-info" / "nvidia_cuda_nvcc-13.0.88.dist-info").is_dir()
 
 
-def test_the_target_folder_is_named_as_nvcc_names_it(tmp_path: Path) -> None:
+def test_the_target_folder_is_named_as_nvcc_names_it(tmp_path):
     tree = assemble(unpacked(tmp_path / "site"), tmp_path / "tree", "aarch64")
     assert (tree / "targets" / "sbsa-linux" / "lib" / "libcudart.so.13").exists()
 
 
-def test_every_file_has_a_time_of_its_own_the_same_in_every_copy(tmp_path: Path) -> None:
+def test_every_file_has_a_time_of_its_own_the_same_in_every_copy(tmp_path):
     def times(name: str) -> dict[str, float]:
         tree = assemble(unpacked(tmp_path / name), tmp_path / f"{name}-tree", "x86_64")
         files = [path for path in tree.rglob("*") if path.is_file() and not path.is_symlink()]
@@ -74,14 +72,14 @@ def test_every_file_has_a_time_of_its_own_the_same_in_every_copy(tmp_path: Path)
     assert times("two") == one
 
 
-def test_two_toolkits_at_once_are_refused(tmp_path: Path) -> None:
+def test_two_toolkits_at_once_are_refused(tmp_path):
     unpacked(tmp_path / "site")
     (tmp_path / "site" / "nvidia" / "cu14").mkdir()
     with pytest.raises(ActionError, match="2 toolkits where one was expected"):
         assemble(tmp_path / "site", tmp_path / "tree", "x86_64")
 
 
-def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_in_use_is_left_alone(tmp_path):
     (tmp_path / "mine").touch()
     with pytest.raises(UsageError, match="is not empty"):
         fetch(Wheels((PIN,)), tmp_path)
@@ -99,9 +97,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
         ("something else", ActionError, "pip could not install the CUDA packages: something else"),
     ],
 )  # fmt: skip
-def test_what_pip_says_becomes_an_error_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, error: type[GpuforgeError], says: str
-) -> None:
+def test_what_pip_says_becomes_an_error_and_nothing_is_left(tmp_path, monkeypatch, output, error, says):
     monkeypatch.setattr(module, "PIP", ("-c", f"import sys; print({output!r}); sys.exit(1)"))
     with pytest.raises(error) as caught:
         fetch(Wheels((PIN,)), tmp_path / "cuda")
@@ -109,7 +105,7 @@ def test_what_pip_says_becomes_an_error_and_nothing_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_download_without_room_is_the_disks_affair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_without_room_is_the_disks_affair(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PIP", ("-c", "import sys; print('error: incomplete-download'); sys.exit(1)"))
     with pytest.raises(ActionError, match="no space left in"):
         fetch(Wheels((replace(PIN, size=1 << 60),)), tmp_path / "cuda")
@@ -125,14 +121,7 @@ def test_a_download_without_room_is_the_disks_affair(tmp_path: Path, monkeypatch
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x"), 1, "/x: No such file or directory\n"),
     ],
 )  # fmt: skip
-def test_how_a_step_ends(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    problem: BaseException,
-    status: int,
-    message: str,
-) -> None:
+def test_how_a_step_ends(tmp_path, monkeypatch, capsys, problem, status, message):
     def run(_step: FetchToolkit[Path], _at: Workdir) -> None:
         raise problem
 
@@ -147,7 +136,7 @@ def test_how_a_step_ends(
 
 
 @pytest.mark.thorough
-def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
+def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path):
     file = tmp_path / "request.json"
     file.write_text(json.dumps({"provider": "pypi", "source": {"pins": [1]}}))
     step = ["gpuforge.actions.entry", "toolkit.FetchToolkit", str(file), str(tmp_path / "end.json")]
@@ -162,7 +151,7 @@ def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_headers_of_before_cuda_13_agree_with_glibc_2_41(tmp_path: Path) -> None:
+def test_headers_of_before_cuda_13_agree_with_glibc_2_41(tmp_path):
     declared = "extern __DEVICE_FUNCTIONS_DECL__ __device_builtin__ double                 {};\n"
     header = unpacked(tmp_path / "site") / "nvidia" / "cu13" / "include" / "crt" / "math_functions.h"
     header.parent.mkdir()
@@ -178,7 +167,7 @@ def test_headers_of_before_cuda_13_agree_with_glibc_2_41(tmp_path: Path) -> None
     assert declared.format("sin(double x)") in text
 
 
-def test_headers_that_agree_with_it_stay_as_they_are(tmp_path: Path) -> None:
+def test_headers_that_agree_with_it_stay_as_they_are(tmp_path):
     header = unpacked(tmp_path / "site") / "nvidia" / "cu13" / "include" / "crt" / "math_functions.h"
     header.parent.mkdir()
     header.write_text("extern double sinpi(double x) __NV_IEC_60559_FUNCS_EXCEPTION_SPECIFIER;\n")

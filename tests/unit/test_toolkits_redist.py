@@ -1,21 +1,18 @@
 """A toolkit made of NVIDIA's archives, from a server on this machine that has their layout."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import toolkit_samples as samples
-from toolkit_samples import Server, publish, relist, wanted
+from toolkit_samples import publish, relist, wanted
 
 from gpuforge.actions.toolkit import FetchToolkit
-from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
+from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.toolkits import download as downloads
 from gpuforge.toolkits import progress
 from gpuforge.toolkits.pins import PinnedWheel
@@ -24,9 +21,7 @@ from gpuforge.toolkits.providers import redist
 Change = Callable[[dict[str, dict[str, object]]], None]
 
 
-def test_each_archive_says_how_far_it_is(
-    tmp_path: Path, nvidia: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_archive_says_how_far_it_is(tmp_path, nvidia, monkeypatch):
     monkeypatch.setattr(progress, "PAUSE_S", -1.0)
     said: list[str] = []
     redist.fetch(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
@@ -35,7 +30,7 @@ def test_each_archive_says_how_far_it_is(
     assert all(said[number + 1] == "  0 of 0 MB" for number in begun)
 
 
-def test_the_tree_is_the_archives_without_their_top_folders(tmp_path: Path, nvidia: Server) -> None:
+def test_the_tree_is_the_archives_without_their_top_folders(tmp_path, nvidia):
     said: list[str] = []
     redist.fetch(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
 
@@ -102,9 +97,7 @@ def _without_sha256(entries: dict[str, dict[str, object]]) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_is_left(
-    tmp_path: Path, nvidia: Server, change: Change, error: type[GpuforgeError], says: str
-) -> None:
+def test_what_is_wrong_is_told_and_nothing_is_left(tmp_path, nvidia, change, error, says):
     entries = publish(tmp_path / "again")
     change(entries)
     relist(tmp_path / "www", entries)
@@ -114,7 +107,7 @@ def test_what_is_wrong_is_told_and_nothing_is_left(
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, nvidia: Server) -> None:
+def test_an_archive_that_climbs_out_is_refused(tmp_path, nvidia):
     data = samples.tar_xz({"top/../../../outside": b"x"})
     entries = publish(tmp_path / "again")
     (tmp_path / "www" / "bad.tar.xz").write_bytes(data)
@@ -127,20 +120,20 @@ def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, nvidia: Server) -
 
 
 @pytest.mark.parametrize("text", ["<html>log in first</html>", "[]"])
-def test_a_list_that_is_none(tmp_path: Path, nvidia: Server, text: str) -> None:
+def test_a_list_that_is_none(tmp_path, nvidia, text):
     (tmp_path / "www" / "redistrib_12.4.1.json").write_text(text)
     with pytest.raises(ActionError, match=r"redistrib_12\.4\.1\.json is not a list of archives"):
         redist.fetch(wanted(nvidia.url), tmp_path / "cuda")
 
 
-def test_a_place_without_the_release(tmp_path: Path, nvidia: Server) -> None:
+def test_a_place_without_the_release(tmp_path, nvidia):
     with pytest.raises(
         MissingError, match=r"no list of CUDA 12\.4\.1's archives at .*\n  hint: check GPUFORGE_REDIST"
     ):
         redist.fetch(wanted(nvidia.url + "/elsewhere"), tmp_path / "cuda")
 
 
-def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server(tmp_path, monkeypatch):
     monkeypatch.setattr(downloads, "TRIES", 1)
     with pytest.raises(
         MissingError, match=r"cannot fetch http://127\.0\.0\.1:9/redistrib_12\.4\.1\.json: .*refused"
@@ -149,7 +142,7 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
+def test_the_step_fetches_archives(tmp_path, nvidia):
     file = tmp_path / "request.json"
     file.write_text(FetchToolkit(provider="redist", source=wanted(nvidia.url)).text())
     step = ["gpuforge.actions.entry", "toolkit.FetchToolkit", str(file), str(tmp_path / "end.json")]
@@ -164,9 +157,7 @@ def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
 
 
 @pytest.mark.thorough
-def test_libraries_outside_the_toolkit_come_from_wheels(
-    tmp_path: Path, nvidia: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_libraries_outside_the_toolkit_come_from_wheels(tmp_path, nvidia, monkeypatch):
     name, content = "nvidia_nccl_cu12-2.9.9-py3-none-any.whl", tmp_path / "wheels"
     info = "nvidia_nccl_cu12-2.9.9.dist-info"
     content.mkdir()
@@ -202,14 +193,12 @@ def test_libraries_outside_the_toolkit_come_from_wheels(
         ("13.0", "cudnn", "nvidia-cudnn-cu13", "libcublas"),
     ],
 )
-def test_a_library_outside_the_toolkit_is_pinned_with_what_it_needs(
-    toolkit: str, library: str, project: str, archive: str | None
-) -> None:
+def test_a_library_outside_the_toolkit_is_pinned_with_what_it_needs(toolkit, library, project, archive):
     plain, found = redist.source(toolkit, [], "x86_64"), redist.source(toolkit, [library], "x86_64")
     assert [pin.package for pin in found.pins] == [project]
     assert {*found.needed} - {*plain.needed} == ({archive} if archive else set())
 
 
-def test_a_library_of_another_cuda_is_refused() -> None:
+def test_a_library_of_another_cuda_is_refused():
     with pytest.raises(UsageError, match=r"CUDA 11\.5 has no library 'cudss'"):
         redist.source("11.5", ["cudss"], "x86_64")

@@ -1,7 +1,5 @@
 """Where a toolkit comes from is decided from the version, the provider and what this machine has."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass
@@ -38,7 +36,7 @@ def choose(version: str, **changes: object) -> Toolkit:
     return select(version, **asked)  # type: ignore[arg-type]
 
 
-def test_cuda_13_comes_from_pypi_with_hashes() -> None:
+def test_cuda_13_comes_from_pypi_with_hashes():
     chosen = choose("13.0", libraries=["cufft"])
 
     assert chosen.provider == "pypi"
@@ -53,7 +51,7 @@ def test_cuda_13_comes_from_pypi_with_hashes() -> None:
 
 @pytest.mark.parametrize("toolkit", pypi.minors())
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_every_toolkit_on_pypi_is_whole_and_of_one_minor(toolkit: str, machine: str) -> None:
+def test_every_toolkit_on_pypi_is_whole_and_of_one_minor(toolkit, machine):
     chosen = choose(toolkit, machine=machine, libraries=["cufft", "cublas", "cusolver", "cusparse", "curand"])
     versions = {pin.package: pin.version for pin in chosen.source.pins}
 
@@ -62,14 +60,14 @@ def test_every_toolkit_on_pypi_is_whole_and_of_one_minor(toolkit: str, machine: 
     assert all(versions[p].startswith(f"{toolkit}.") for p in pypi.COMPILER if p != "nvidia-cuda-cccl")
 
 
-def test_the_identity_follows_the_wheels() -> None:
+def test_the_identity_follows_the_wheels():
     plain, again, more = choose("13.0"), choose("13.0"), choose("13.0", libraries=["cufft"])
     assert plain.identity == again.identity
     assert plain.identity != more.identity
     assert choose("13.0", machine="aarch64").identity != plain.identity
 
 
-def test_an_installation_of_exactly_that_minor(tmp_path: Path) -> None:
+def test_an_installation_of_exactly_that_minor(tmp_path):
     other = install(tmp_path / "cuda-12.6", "12.6", "85", stated="12.6.3")
     wanted = install(tmp_path / "cuda-12.4", "12.4", "131")
 
@@ -79,13 +77,13 @@ def test_an_installation_of_exactly_that_minor(tmp_path: Path) -> None:
     assert choose("12.6", search=[other]).identity != chosen.identity
 
 
-def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_places(tmp_path, monkeypatch):
     root = install(tmp_path / "cuda", "11.8", "89")
     monkeypatch.setenv("CUDA_PATH", str(root))
     assert choose("11.8", search=None).root == root
 
 
-def test_other_minors_are_refused(tmp_path: Path) -> None:
+def test_other_minors_are_refused(tmp_path):
     root = install(tmp_path / "cuda", "12.6", "85", stated="12.6.3")
     with pytest.raises(MissingError) as caught:
         choose("12.4", search=[root], provider="system")
@@ -100,14 +98,14 @@ def test_other_minors_are_refused(tmp_path: Path) -> None:
         choose("11.2", search=[root])
 
 
-def test_a_broken_nvcc_is_no_toolkit(tmp_path: Path) -> None:
+def test_a_broken_nvcc_is_no_toolkit(tmp_path):
     root = install(tmp_path / "cuda", "12.4", "131")
     (root / "bin" / "nvcc").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(MissingError, match=r"found: none\n"):
         choose("12.4", search=[root], provider="system")
 
 
-def test_the_first_provider_that_has_the_minor(tmp_path: Path) -> None:
+def test_the_first_provider_that_has_the_minor(tmp_path):
     installed = [install(tmp_path / f"cuda-{v}", v, "1") for v in ("13.0", "12.4", "11.2")]
     order = {v: choose(v, search=installed).provider for v in ("13.0", "12.4", "11.2")}
     assert order == {"13.0": "pypi", "12.4": "system", "11.2": "system"}
@@ -117,7 +115,7 @@ def test_the_first_provider_that_has_the_minor(tmp_path: Path) -> None:
     assert choose("13.0", provider="redist").provider == "redist"
 
 
-def test_a_toolkit_of_debian_is_its_compiler_and_the_wheels_of_pypi() -> None:
+def test_a_toolkit_of_debian_is_its_compiler_and_the_wheels_of_pypi():
     chosen = choose("12.4", libraries=["cufft", "cublas"])
 
     assert (chosen.nvcc, chosen.origin) == ("12.4.131", "Debian trixie and PyPI")
@@ -131,7 +129,7 @@ def test_a_toolkit_of_debian_is_its_compiler_and_the_wheels_of_pypi() -> None:
 
 @pytest.mark.parametrize("toolkit", debian.minors())
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_every_toolkit_of_debian_is_whole_and_pinned(toolkit: str, machine: str) -> None:
+def test_every_toolkit_of_debian_is_whole_and_pinned(toolkit, machine):
     chosen = choose(toolkit, machine=machine, provider="debian", libraries=["cufft", "cublas", "cusolver"])
     assert chosen.nvcc.startswith(f"{toolkit}.")
     assert len({pin.package for pin in chosen.source.pins}) == len(chosen.source.pins)
@@ -141,14 +139,14 @@ def test_every_toolkit_of_debian_is_whole_and_pinned(toolkit: str, machine: str)
 
 
 @pytest.mark.parametrize("toolkit", redist.minors())
-def test_every_release_of_nvidia_s_archives_is_one_of_its_minor(toolkit: str) -> None:
+def test_every_release_of_nvidia_s_archives_is_one_of_its_minor(toolkit):
     chosen = choose(toolkit, provider="redist", libraries=["cufft"])
     assert chosen.source is not None
     assert chosen.source.label.rpartition(".")[0] == chosen.nvcc.rpartition(".")[0] == toolkit
     assert {"cuda_nvcc", "cuda_cudart", "libcufft"} <= set(chosen.source.needed)
 
 
-def test_the_place_of_nvidia_s_archives_is_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_place_of_nvidia_s_archives_is_part_of_the_identity(monkeypatch):
     usual = choose("12.6")
     monkeypatch.setenv("GPUFORGE_REDIST_URL", "http://mirror.example/redist/")
     other = choose("12.6")
@@ -180,13 +178,13 @@ def test_the_place_of_nvidia_s_archives_is_part_of_the_identity(monkeypatch: pyt
         ),
     ],
 )
-def test_what_is_refused(changes: dict[str, object], error: type[Exception], says: str) -> None:
+def test_what_is_refused(changes, error, says):
     with pytest.raises(error, match=says):
         choose(**{"version": "12.4", **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("version", "suffix"), [("12.4", "-cu12"), ("13.0", "-cu13")])
-def test_libraries_outside_the_toolkits_come_from_their_own_packages(version: str, suffix: str) -> None:
+def test_libraries_outside_the_toolkits_come_from_their_own_packages(version, suffix):
     chosen = choose(version, libraries=["nccl", "cudnn", "cutensor"])
     beside = {f"nvidia-nccl{suffix}", f"nvidia-cudnn{suffix}", f"cutensor{suffix}"}
     assert beside < set(chosen.packages)
@@ -196,13 +194,13 @@ def test_libraries_outside_the_toolkits_come_from_their_own_packages(version: st
     assert not beside & set(choose(version).packages)
 
 
-def test_a_library_that_is_not_offered_for_this_cuda() -> None:
+def test_a_library_that_is_not_offered_for_this_cuda():
     with pytest.raises(UsageError, match=r"CUDA 11\.8 has no library 'cusparselt'"):
         choose("11.8", libraries=["cusparselt"])
 
 
 @pytest.mark.parametrize("provider", ["pypi", "debian", "redist"])
-def test_a_request_has_the_files_that_a_provider_offered(provider: str) -> None:
+def test_a_request_has_the_files_that_a_provider_offered(provider):
     found = choose("13.0" if provider == "pypi" else "12.4", provider=provider, libraries=["cufft"])
     step = FetchToolkit(provider=provider, source=found.source)
     assert entry.load(step.program(), step.text()) == step
@@ -220,7 +218,7 @@ class Host:
 GXX12 = Host("g++", Version("12.2.0"))
 
 
-def test_the_table_covers_11_2_to_all_of_pypi_in_order() -> None:
+def test_the_table_covers_11_2_to_all_of_pypi_in_order():
     versions = [r.version for r in releases()]
     assert versions == sorted(versions, key=Version)
     assert versions[0] == "11.2"
@@ -228,7 +226,7 @@ def test_the_table_covers_11_2_to_all_of_pypi_in_order() -> None:
 
 
 @pytest.mark.parametrize("entry", releases(), ids=lambda r: r.version)
-def test_each_row_is_consistent(entry: object) -> None:
+def test_each_row_is_consistent(entry):
     row = release(entry.version)  # type: ignore[attr-defined]
     written = next(each for each in TABLE["toolkit"] if each["version"] == row.version)
     assert all(low < high for low, high in row.hosts.values())
@@ -242,7 +240,7 @@ def test_each_row_is_consistent(entry: object) -> None:
         assert Version(row.driver) >= Version(row.driver_floor)
 
 
-def test_later_toolkits_write_later_ptx_and_take_later_hosts() -> None:
+def test_later_toolkits_write_later_ptx_and_take_later_hosts():
     rows = releases()
     for earlier, later in pairwise(rows):
         assert Version(earlier.ptx) <= Version(later.ptx)
@@ -254,7 +252,7 @@ def archs(numbers: str) -> list[Arch]:
     return list(map(Arch.parse, numbers.split()))
 
 
-def test_what_works_has_no_problem() -> None:
+def test_what_works_has_no_problem():
     assert unsupported(toolkit="12.4", host=GXX12, archs=archs("70 80 90a"), ptx=Arch(9, 0)) == []
     assert (
         unsupported(
@@ -265,7 +263,7 @@ def test_what_works_has_no_problem() -> None:
     assert unsupported(toolkit="13.0", host=None, archs=[], ptx=None) == []
 
 
-def test_architectures_gone_and_to_come() -> None:
+def test_architectures_gone_and_to_come():
     gone, unknown, to_come, family, ptx = unsupported(
         toolkit="13.0", host=None, archs=archs("70 80 91 107 90f"), ptx=Arch(6, 0)
     )
@@ -278,14 +276,14 @@ def test_architectures_gone_and_to_come() -> None:
     assert (ptx.subject, ptx.message[:43]) == ("ptx", "CUDA 13.0 does not compile for compute_60; ")
 
 
-def test_a_host_compiler_too_new() -> None:
+def test_a_host_compiler_too_new():
     (problem,) = unsupported(toolkit="11.8", host=GXX12, archs=archs("80"), ptx=None)
     assert problem.subject == "host"
     assert problem.message == "CUDA 11.8 takes g++ 6 to 11 as host compiler, not 12.2.0"
     assert problem.hint == "use g++ 6 to 11 or clang++ 3 to 14, or CUDA 12.0, which takes g++ 12"
 
 
-def test_a_host_compiler_that_nothing_takes() -> None:
+def test_a_host_compiler_that_nothing_takes():
     (newest,) = unsupported(toolkit="13.0", host=Host("g++", Version("99.1")), archs=[], ptx=None)
     hosts = [f"{family} {low} to {high}" for family, (low, high) in release("13.0").hosts.items()]
     assert newest.hint == f"use {' or '.join(hosts)}"
@@ -303,7 +301,7 @@ def test_a_host_compiler_that_nothing_takes() -> None:
         ("latest", "write it as in '13.0'; known: 11.2,"),
     ],
 )
-def test_an_unknown_toolkit(version: str, hint: str) -> None:
+def test_an_unknown_toolkit(version, hint):
     with pytest.raises(UsageError) as caught:
         release(version)
     assert str(caught.value).startswith(f"unknown CUDA toolkit {version!r}\n  hint: {hint}")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib
@@ -42,7 +40,7 @@ def members(wheel: Path) -> list[zipfile.ZipInfo]:
         return bundle.infolist()
 
 
-def test_place_time_mode_and_order_of_files_do_not_change_the_bytes(tmp_path: Path) -> None:
+def test_place_time_mode_and_order_of_files_do_not_change_the_bytes(tmp_path):
     one = wheel_tree(tmp_path / "one")
     two = wheel_tree(tmp_path / "elsewhere" / "two", order=-1)
     for path in unpacked.files(two):
@@ -57,7 +55,7 @@ def test_place_time_mode_and_order_of_files_do_not_change_the_bytes(tmp_path: Pa
     assert [path.name for path in first.parent.iterdir()] == [first.name]
 
 
-def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times(tmp_path: Path) -> None:
+def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times(tmp_path):
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "helper.sh").write_text("#!/bin/sh\n")
     (tree / "demo" / "helper.sh").chmod(0o700)
@@ -80,14 +78,12 @@ def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times
 
 
 @pytest.mark.parametrize(("epoch", "year"), [(None, 1980), (0, 1980), (10**12, 2107)])
-def test_times_outside_the_range_of_zip_become_the_nearest_inside(
-    tmp_path: Path, epoch: int | None, year: int
-) -> None:
+def test_times_outside_the_range_of_zip_become_the_nearest_inside(tmp_path, epoch, year):
     unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl", epoch=epoch)
     assert {info.date_time[0] for info in members(tmp_path / "x.whl")} == {year}
 
 
-def test_record_lists_every_member_with_its_hash_and_size(tmp_path: Path) -> None:
+def test_record_lists_every_member_with_its_hash_and_size(tmp_path):
     unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
     with zipfile.ZipFile(tmp_path / "x.whl") as bundle:
         assert bundle.testzip() is None
@@ -102,7 +98,7 @@ def test_record_lists_every_member_with_its_hash_and_size(tmp_path: Path) -> Non
             assert (digest, int(size)) == (f"sha256={sha256}", len(bundle.read(name)))
 
 
-def test_an_unpacked_wheel_is_written_again_with_the_same_bytes(tmp_path: Path) -> None:
+def test_an_unpacked_wheel_is_written_again_with_the_same_bytes(tmp_path):
     unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "a.whl")
     unpacked.unpack(tmp_path / "a.whl", tmp_path / "again")
     unpacked.write(tmp_path / "again", tmp_path / "b.whl")
@@ -128,9 +124,7 @@ def link(name: str) -> zipfile.ZipInfo:
         ([link("a")], "'a': it is a link or a special file"),
     ],
 )
-def test_members_that_no_wheel_may_have_are_refused(
-    tmp_path: Path, names: list[str | zipfile.ZipInfo], reason: str
-) -> None:
+def test_members_that_no_wheel_may_have_are_refused(tmp_path, names, reason):
     with zipfile.ZipFile(tmp_path / "bad.whl", "w") as bundle:
         for name in names:
             bundle.writestr(name, b"x")
@@ -144,7 +138,7 @@ def test_members_that_no_wheel_may_have_are_refused(
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text"])
-def test_a_damaged_archive_is_one_clear_error(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_archive_is_one_clear_error(tmp_path, damage):
     unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
     data = bytearray((tmp_path / "x.whl").read_bytes())
     at = data.index(b"demo/__init__.py") + 18
@@ -157,7 +151,7 @@ def test_a_damaged_archive_is_one_clear_error(tmp_path: Path, damage: str) -> No
         unpacked.unpack(tmp_path / "x.whl", tmp_path / "out")
 
 
-def test_a_link_in_the_tree_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_link_in_the_tree_is_refused_and_nothing_is_left(tmp_path):
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "alias").symlink_to("tool")
     with pytest.raises(ActionError, match="demo/alias is a link or a special file; a wheel can hold neither"):
@@ -165,7 +159,7 @@ def test_a_link_in_the_tree_is_refused_and_nothing_is_left(tmp_path: Path) -> No
     assert not (tmp_path / "out").exists()
 
 
-def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path):
     tree = wheel_tree(tmp_path / "tree")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "x.whl").write_text("old")
@@ -177,7 +171,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path: Path
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_wheel_has_one_dist_info(tmp_path: Path, count: int) -> None:
+def test_a_wheel_has_one_dist_info(tmp_path, count):
     for number in range(count):
         (tmp_path / f"d{number}-1.dist-info").mkdir()
     with pytest.raises(ActionError) as caught:
@@ -188,9 +182,7 @@ def test_a_wheel_has_one_dist_info(tmp_path: Path, count: int) -> None:
     )
 
 
-def test_members_beyond_four_gigabytes_are_written_by_zip64(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_beyond_four_gigabytes_are_written_by_zip64(tmp_path, monkeypatch):
     """The limit is lowered, so that the path is taken in no time; an integration test takes it for real."""
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "large.bin").write_bytes(bytes(5000))

@@ -1,7 +1,5 @@
 """Archives that were damaged, or made to confuse their readers: one error, and nothing outside of them is touched."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import tempfile
@@ -46,7 +44,7 @@ FILES = st.one_of(
 
 
 @given(FILES)
-def test_any_file_is_read_or_malformed(data: bytes) -> None:
+def test_any_file_is_read_or_malformed(data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.whl"
         path.write_bytes(data)
@@ -64,7 +62,7 @@ def read_or_malformed(archive: Archive, member: Member) -> None:
 @example([(721, 12)])  # what zlib wrote, said to be bzip2
 @example([(721, 14)])  # or LZMA
 @given(CHANGES)
-def test_any_file_is_unpacked_or_refused(changes: list[tuple[int, int]]) -> None:
+def test_any_file_is_unpacked_or_refused(changes):
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / "a.whl", Path(folder) / "out"
         path.write_bytes(changed(changes))
@@ -78,7 +76,7 @@ NAMES = st.text(st.sampled_from("ab/.\\"), min_size=1, max_size=8)
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @given(st.lists(NAMES, min_size=1, max_size=4))
-def test_names_that_are_not_refused_stay_in_the_folder(names: list[str]) -> None:
+def test_names_that_are_not_refused_stay_in_the_folder(names):
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as bundle:
         for name in names:

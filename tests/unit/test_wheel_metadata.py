@@ -1,10 +1,7 @@
 """METADATA and WHEEL are read as installers read them, and edited without a change to anything else."""
 
-from __future__ import annotations
-
 import zipfile
 from email.parser import BytesParser
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,16 +25,14 @@ def text_of(fields: list[tuple[str, str]], newline: str = "\n", body: str = "") 
 
 
 @given(st.one_of(st.binary(max_size=200), FIELDS.map(text_of)), NAMES)
-def test_any_bytes_can_be_read(text: bytes, name: str) -> None:
+def test_any_bytes_can_be_read(text, name):
     assert all(isinstance(value, str) for value in metadata.fields(text, name))
     metadata.tags_of(text)
     metadata.purelib_lines(text)
 
 
 @given(FIELDS, NEWLINES, st.text("abc:\n ", max_size=20))
-def test_fields_are_those_that_the_standard_library_reads(
-    fields: list[tuple[str, str]], newline: str, body: str
-) -> None:
+def test_fields_are_those_that_the_standard_library_reads(fields, newline, body):
     text = text_of(fields, newline, body)
     expected = BytesParser().parsebytes(text)
     for name in ("Name", "Requires-Dist"):
@@ -48,7 +43,7 @@ def test_fields_are_those_that_the_standard_library_reads(
 
 
 @given(FIELDS, NEWLINES, st.lists(st.sampled_from(["cuda12", "cuda13", "dev"]), max_size=3, unique=True))
-def test_only_the_new_lines_are_added(fields: list[tuple[str, str]], newline: str, extras: list[str]) -> None:
+def test_only_the_new_lines_are_added(fields, newline, extras):
     text = text_of([("Name", "demo"), *fields], newline, "the description\nName: other\n")
     edited = metadata.provide_extras(text, extras)
     added = [line for line in edited.splitlines() if line not in text.splitlines()]
@@ -59,7 +54,7 @@ def test_only_the_new_lines_are_added(fields: list[tuple[str, str]], newline: st
 
 
 @given(st.binary(max_size=200), st.lists(st.sampled_from([ANY, Tag("cp311", "abi3", "any")]), unique=True))
-def test_new_tags_take_the_place_of_the_old(text: bytes, tags: list[Tag]) -> None:
+def test_new_tags_take_the_place_of_the_old(text, tags):
     edited = metadata.with_tags(b"Wheel-Version: 1.0\nTag: cp39-cp39-any\n", tags)
     assert metadata.tags_of(edited) == tuple(sorted(tags, key=str))
     assert metadata.with_tags(metadata.with_tags(text, [Tag("a", "b", "c")]), tags) == metadata.with_tags(
@@ -67,22 +62,22 @@ def test_new_tags_take_the_place_of_the_old(text: bytes, tags: list[Tag]) -> Non
     )
 
 
-def test_a_new_wheel_file_is_read_back() -> None:
+def test_a_new_wheel_file_is_read_back():
     text = metadata.new_wheel_file(purelib=True, tags=[ANY])
     assert (metadata.purelib_lines(text), metadata.tags_of(text)) == (("true",), (ANY,))
 
 
-def test_numbers_that_python_refuses_are_shortened() -> None:
+def test_numbers_that_python_refuses_are_shortened():
     assert metadata.field(b"Version: 1." + b"9" * 5000 + b"\n", "Version") == "1.…"
 
 
-def test_a_name_is_required() -> None:
+def test_a_name_is_required():
     with pytest.raises(ActionError, match="METADATA has no Name"):
         metadata.required(b"Version: 1\n", "Name")
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_wheel_has_one_metadata_file(tmp_path: Path, count: int) -> None:
+def test_a_wheel_has_one_metadata_file(tmp_path, count):
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as bundle:
         for number in range(count):
             bundle.writestr(f"a{number}-1.dist-info/METADATA", "Name: a\n")
@@ -93,7 +88,7 @@ def test_a_wheel_has_one_metadata_file(tmp_path: Path, count: int) -> None:
         metadata.of_archive(archive)
 
 
-def test_an_extra_goes_with_the_requirements_that_it_alone_has() -> None:
+def test_an_extra_goes_with_the_requirements_that_it_alone_has():
     text = text_of(
         [
             ("Name", "demo"),

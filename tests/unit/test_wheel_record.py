@@ -1,7 +1,5 @@
 """RECORD is compared with the archive in a stream, in bounded memory, and written."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io
@@ -53,7 +51,7 @@ def read(chunks: Iterable[bytes]) -> Record:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
-def test_only_differences_from_the_archive_are_kept(size: int) -> None:
+def test_only_differences_from_the_archive_are_kept(size):
     found = read(TEXT[at : at + size] for at in range(0, len(TEXT), size))
     assert found == Record(
         unlisted=("demo/new.py",),
@@ -68,7 +66,7 @@ def test_only_differences_from_the_archive_are_kept(size: int) -> None:
     )
 
 
-def test_rows_of_no_file_are_counted_beyond_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_no_file_are_counted_beyond_a_limit(monkeypatch):
     monkeypatch.setattr(record, "_MOST", 3)
     found = read([b"".join(b"demo/%d.py,sha256=a,1\n" % n for n in range(10)) + TEXT])
     assert list(found.odd) == [
@@ -79,32 +77,30 @@ def test_rows_of_no_file_are_counted_beyond_a_limit(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("text", [b"x" * 2_000_000, b"a\rb,,\n"])
-def test_other_text_is_a_csv_error(text: bytes) -> None:
+def test_other_text_is_a_csv_error(text):
     with pytest.raises(csv.Error):
         read([text])
 
 
 @pytest.mark.parametrize("size", ["9" * 5000, "²", "-1", "x"])
-def test_a_size_that_is_not_a_number_is_not_compared(size: str) -> None:
+def test_a_size_that_is_not_a_number_is_not_compared(size):
     assert read([f"demo/two.py,sha256=f,{size}\n".encode()]).odd == {}
 
 
 @pytest.mark.parametrize(
     "digest", ["", "sha256=", "sha256=c", f"sha256={HASH}AAAA", f"md5={HASH}", "sha256=ö"]
 )
-def test_what_is_no_sha256_is_none(digest: str) -> None:
+def test_what_is_no_sha256_is_none(digest):
     assert read([f"demo/plain.so,{digest},9\n".encode()]).sha256 == {}
 
 
-def test_a_record_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_is_a_finding(tmp_path):
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/a.so": "a\rb,,"})
     subjects = [s for f in audit([path]).findings if f.code == "GF704" for s in lines(f)]
     assert subjects == ["its RECORD is not a list of comma-separated values"]
 
 
-def test_the_finding_counts_the_rows_that_it_leaves_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_finding_counts_the_rows_that_it_leaves_out(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "_MOST", 2)
     gone = "\n".join(f"demo/{n}.py,sha256=a,1" for n in range(2500))
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/gone": gone})
@@ -118,7 +114,7 @@ def test_the_finding_counts_the_rows_that_it_leaves_out(
 
 
 @given(st.lists(st.binary(max_size=80), max_size=4))
-def test_any_bytes_are_a_list_or_a_csv_error(chunks: list[bytes]) -> None:
+def test_any_bytes_are_a_list_or_a_csv_error(chunks):
     try:
         found = read(chunks)
     except csv.Error:
@@ -128,7 +124,7 @@ def test_any_bytes_are_a_list_or_a_csv_error(chunks: list[bytes]) -> None:
 
 
 @given(st.lists(st.binary(max_size=9), max_size=5))
-def test_a_record_that_is_written_matches_the_files(files: list[bytes]) -> None:
+def test_a_record_that_is_written_matches_the_files(files):
     with tempfile.TemporaryDirectory() as folder:
         names = {f"f{number}": data for number, data in enumerate(files)}
         for name, data in names.items():
@@ -142,14 +138,14 @@ def test_a_record_that_is_written_matches_the_files(files: list[bytes]) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1, max_size=20))
-def test_every_name_is_read_as_it_was_written(name: str) -> None:
+def test_every_name_is_read_as_it_was_written(name):
     """But one with a carriage return, which csv writes without quotes and does not read."""
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerow([name, "sha256=x", "1"])
     assert [row.name for row in record.rows([written.getvalue().encode()])] == [name]
 
 
-def test_hashes_are_compared_on_request(tmp_path: Path) -> None:
+def test_hashes_are_compared_on_request(tmp_path):
     files = {"demo/a.py": b"one", "demo/b.so": elf(), "demo/c.txt": b"three"}
     wrong = "sha256=" + "A" * 43
     rows = {"demo/a.py": f"demo/a.py,{wrong},3", "demo/c.txt": "demo/c.txt,md5=x,5"}
@@ -160,9 +156,7 @@ def test_hashes_are_compared_on_request(tmp_path: Path) -> None:
     assert not [f for f in audit([wheel(tmp_path, files)], hashes=True).findings if f.code == "GF703"]
 
 
-def test_a_file_that_record_lists_often_is_hashed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_record_lists_often_is_hashed_once(tmp_path, monkeypatch):
     row = f"demo/a.py,sha256={'A' * 43},3\n"
     path = wheel(tmp_path, {"demo/a.py": b"one"}, record={"demo/a.py": row * 1000})
     read: list[str] = []

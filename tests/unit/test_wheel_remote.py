@@ -1,12 +1,9 @@
 """Wheels on a server are read by byte ranges, with a request for each member."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import pytest
 import requests
@@ -34,7 +31,7 @@ class Server:
         yield self.data[start + max(0, count - 1) // 7 * 7 : start + count]
 
 
-def test_members_are_those_of_the_file(tmp_path: Path) -> None:
+def test_members_are_those_of_the_file(tmp_path):
     path = wheel(tmp_path, FILES, requires=["numpy"])
     server = Server(path.read_bytes())
     with Archive(path) as local, RemoteArchive(path.name, len(server.data), server.fetch) as remote:
@@ -45,7 +42,7 @@ def test_members_are_those_of_the_file(tmp_path: Path) -> None:
         assert list(shared_libraries(remote)) == ["libx.so.1"]
 
 
-def test_a_member_takes_two_requests_at_most(tmp_path: Path) -> None:
+def test_a_member_takes_two_requests_at_most(tmp_path):
     server = Server(wheel(tmp_path, FILES).read_bytes())
     with RemoteArchive("demo.whl", len(server.data), server.fetch) as remote:
         server.requests = 0
@@ -53,13 +50,13 @@ def test_a_member_takes_two_requests_at_most(tmp_path: Path) -> None:
         assert server.requests == 0  # the block with the directory has all of it
 
 
-def test_a_file_that_is_not_a_wheel(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_wheel(tmp_path):
     server = Server(b"<html>not found</html>")
     with pytest.raises(MalformedError, match="is not a sound wheel"):
         RemoteArchive("demo.whl", len(server.data), server.fetch)
 
 
-def test_bytes_that_changed_on_the_way_are_an_error(tmp_path: Path) -> None:
+def test_bytes_that_changed_on_the_way_are_an_error(tmp_path):
     path = wheel(tmp_path, FILES)
     data = bytearray(path.read_bytes())
     with Archive(path) as local:
@@ -71,7 +68,7 @@ def test_bytes_that_changed_on_the_way_are_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["with ranges", "without ranges"])
-def test_ranges_of_a_server(ranges: bool) -> None:
+def test_ranges_of_a_server(ranges):
     data = bytes(range(256)) * 10
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,7 +1,5 @@
 """Tests that run in several threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

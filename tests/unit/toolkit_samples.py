@@ -1,7 +1,5 @@
 """Made-up toolkits in the forms that Debian and NVIDIA publish them, and a server for them."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Zip files: bombs, members that overlap, lie about their sizes, or are there by the hundred thousand."""
 
-from __future__ import annotations
-
 import io
 import struct
 import tarfile

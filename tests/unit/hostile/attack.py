@@ -1,7 +1,5 @@
 """The list of attacks, and how one enters it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

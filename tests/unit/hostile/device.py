@@ -1,7 +1,5 @@
 """GPU code: containers and entries without end, images that unpack to far more, and PTX of one line."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

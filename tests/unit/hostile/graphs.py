@@ -1,7 +1,5 @@
 """Libraries that need one another in shapes that take long to walk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from audit_samples import elf, wheel

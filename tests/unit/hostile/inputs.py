@@ -1,7 +1,5 @@
 """What is given to the audit that is no wheel: pipes, devices, links in circles, tar files, folders."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

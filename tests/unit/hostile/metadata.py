@@ -1,7 +1,5 @@
 """METADATA, WHEEL, RECORD, file names and JSON that take long to parse, or that parsers fail at."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Names in every place that reaches an output, made to steer what reads it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

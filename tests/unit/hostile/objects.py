@@ -1,7 +1,5 @@
 """ELF files whose tables have far more in them than their bytes."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Text files that a wheel carries: Python code, makefiles, sources, lists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from audit_samples import elf, wheel

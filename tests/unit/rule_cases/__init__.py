@@ -1,7 +1,5 @@
 """The cases of the audit's rules: a wheel that a rule finds something in, and the most similar one without it."""
 
-from __future__ import annotations
-
 from rule_cases import device, plain, platform, processes, providers, rocm, windows
 
 CASES = {

@@ -1,7 +1,5 @@
 """Cases of the rules: GPU code."""
 
-from __future__ import annotations
-
 import struct
 
 from audit_cases import Case

@@ -1,7 +1,5 @@
 """Cases of the rules: the plainest of each group."""
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cases of the rules: platform tags, and the wheel as a package."""
 
-from __future__ import annotations
-
 import random
 import struct
 

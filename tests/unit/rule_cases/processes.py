@@ -1,7 +1,5 @@
 """Cases of the rules: what meets in one process."""
 
-from __future__ import annotations
-
 from audit_cases import Case
 from audit_samples import CU12, CU13, STATIC_CUDART, elf, fatbin, lib
 

@@ -1,7 +1,5 @@
 """Cases of the rules: who provides what, and where it is searched for."""
 
-from __future__ import annotations
-
 import json
 
 from audit_cases import Case

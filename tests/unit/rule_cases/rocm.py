@@ -1,7 +1,5 @@
 """Cases of the rules: ROCm."""
 
-from __future__ import annotations
-
 from audit_cases import Case
 from audit_samples import elf
 from hip_samples import bundle

@@ -1,7 +1,5 @@
 """Cases of the rules: wheels for Windows."""
 
-from __future__ import annotations
-
 from audit_cases import Case
 from pe_samples import dll
 
