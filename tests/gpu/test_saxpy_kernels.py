@@ -1,10 +1,10 @@
 """The saxpy wheel on a real GPU: its shipped kernels are found, chosen, loaded, and compute right.
 
-from __future__ import annotations
-
 docs/users-machine.md shows what `explain` prints there. Install a wheel that gpuforge built of recipes/saxpy, then
 `python -m pytest tests/gpu -m gpu`.
 """
+
+from __future__ import annotations
 
 import subprocess
 import sys
