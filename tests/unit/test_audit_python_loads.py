@@ -314,6 +314,23 @@ def test_a_bare_name_that_the_linker_does_not_find_is_reported_unless_the_code_h
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
+        ("def find():\n    from nvidia.nccl import lib\n    return lib.__path__\n", False),
+        ("from nvidia import nccl\n", False),
+        ("from nvidia import cublas\nprint('from nvidia.nccl import lib')\n", True),
+        ("", True),
+    ],
+)
+def test_code_that_imports_nvidias_package_finds_its_library_for_the_object_that_opens_it(
+    tmp_path: Path, text: str, *, reported: bool
+) -> None:
+    files = {"demo/ext.so": elf(sections={".rodata": b"libnccl.so.2\0"}), "demo/comm.py": text.encode()}
+    found = said(audit([wheel(tmp_path, files, requires=["nvidia-nccl-cu12"])]), "GF208")
+    assert ["no search path" in f.what for f in found] == [True] * reported
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
         ("CDLL(os.path.join(HERE, 'nvidia/cublas/lib', 'libcublas.so.12'))", True),
         (PROBE.format("CDLL('libcublas.so.12')"), True),
         ("CDLL(os.path.join(HERE, 'nvidia/cu13/lib', 'libcublas.so.13'))", False),

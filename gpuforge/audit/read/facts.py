@@ -72,6 +72,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         launchers=tuple(each for each in loading.launchers if linked and _is_judged(wheel, each.file)),
         compares_cuda=loading.compares_cuda if linked else {},
         imports=imports,
+        nvidia_modules=loading.nvidia_modules,
         imported_first=imported_first(code) if imports else frozenset(),
         metadata_problems=info.problems,
         identities=info.identities,

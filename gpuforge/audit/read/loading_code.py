@@ -54,6 +54,9 @@ _VERSION_FILE = r"[^/]+/version\.py"
 _RELEASE = rb"(?m)^cuda(?:: [^=\n]{1,80})? ?= ?[\"'](\d{1,3}\.\d{1,3})[\"']"
 # Compiled code may also open libraries that it gets by a variable of the package.
 _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)(?=\w*?LIB)\w*+[\"']\s*\]\s*=[^=]"
+_OF_NVIDIA = re.compile(
+    rb"(?m)^[ \t]*(?:(?:from|import)[ \t]+nvidia\.(\w+)|from[ \t]+nvidia[ \t]+import[ \t]+(\w+))"
+)
 # A package of a library may have a function that loads it: `nvidia.libnvcomp.load_library()`. The alternatives are
 # separate, as below, because each is searched for by its first letters.
 _NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
@@ -144,6 +147,7 @@ class Loading(NamedTuple):
     preloads: tuple[Preload, ...] = ()
     launchers: tuple[Launcher, ...] = ()
     compares_cuda: Mapping[str, tuple[str, ...]] = {}
+    nvidia_modules: frozenset[str] = frozenset()
 
 
 def loading(code: PythonCode) -> Loading:
@@ -152,8 +156,13 @@ def loading(code: PythonCode) -> Loading:
     preloads: list[Preload] = []
     launchers: list[Launcher] = []
     compared: dict[str, tuple[str, ...]] = {}
+    imported: set[str] = set()
     for member in _modules(code):
         text = code.text(member)
+        if b"nvidia" in text:
+            imported.update(
+                f"nvidia.{name.decode()}" for pair in _OF_NVIDIA.findall(text) for name in pair if name
+            )
         if b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text):
             launchers.append(Launcher(member.name))
         source = None
@@ -166,7 +175,7 @@ def loading(code: PythonCode) -> Loading:
                 compared[framework] = (*compared.get(framework, ()), member.name)
     launchers += _launchers(code, {_package(each.file) for each in launchers})
     found = _with_lists(code, _left_to_users(code, tuple(preloads), parser))
-    return Loading(found, tuple(launchers), compared)
+    return Loading(found, tuple(launchers), compared, frozenset(imported))
 
 
 def _with_lists(code: PythonCode, found: tuple[Preload, ...]) -> tuple[Preload, ...]:

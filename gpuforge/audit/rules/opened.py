@@ -41,13 +41,19 @@ def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -
         return
     edge = graph.opened.get((wheel.name, binary.file, name))
     if packages & graph.declared[wheel.name].keys():
-        if edge and edge.reason == "no path":
+        if edge and edge.reason == "no path" and not _is_found_by_python(wheel, name):
             subject = Subject(file=binary.file, library=name, provider=edge.provider.package, kind="no path")
             yield _finding(wheel, subject, _NO_PATH, commands.search_path(graph, binary))
     elif not any(w.project in packages for w in graph.wheels):
         yield _finding(
             wheel, Subject(file=binary.file, library=name, provider=" or ".join(sorted(packages))), _MISSING
         )
+
+
+def _is_found_by_python(wheel: WheelFacts, name: str) -> bool:
+    """Return whether Python code imports the package that has a library: for its path, as nothing else is in there."""
+    modules = {lib.folder.removesuffix("/lib").replace("/", ".") for lib in package_tables.candidates(name)}
+    return not wheel.nvidia_modules.isdisjoint(modules)
 
 
 def _finding(wheel: WheelFacts, subject: Subject, text: Text, commands: Iterable[str] = ()) -> Finding:
