@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -109,16 +108,15 @@ def lower(
 
 
 def _with_cells(
-    actions: Mapping[str, Action], ends: Mapping[str, _Ends], front: tuple[ActionInput, ...] | None
+    actions: dict[str, Action], ends: Mapping[str, _Ends], front: tuple[ActionInput, ...] | None
 ) -> tuple[Action, ...]:
     """Return the actions, each with the ids of the cells that need it; all need the front package."""
     users: dict[str, set[int]] = {name: set() for name in actions}
     for number, end in enumerate(ends.values()):
         for each in (end.wheel, end.report, *([end.own] if end.own else []), *end.tests, *(front or ())):
             users[each.action].add(number)
-    needs = {name: action.needs for name, action in actions.items()}
-    for name in reversed(tuple(TopologicalSorter(needs).static_order())):
-        for need in needs[name]:
+    for name, action in reversed(actions.items()):
+        for need in action.needs:
             users[need] |= users[name]
     cells = tuple(ends)
     return tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from gpuforge.execute.ledger import Ledger, LedgerEntry
@@ -58,15 +57,16 @@ def nothing_ran(found: Mapping[str, Verdict]) -> Outcome:
 
 def _needed(steps: Sequence[Step], store: Store, targets: Collection[str]) -> dict[str, Stored | None]:
     """Look up, from the last steps backwards, every step that something needs."""
-    by_id = {step.action.id: step for step in steps}
-    graph = {name: step.action.needs for name, step in by_id.items()}
-    needed = (set(by_id) - {need for needs in graph.values() for need in needs}) | set(targets)
     found: dict[str, Stored | None] = {}
-    for name in reversed(tuple(TopologicalSorter(graph).static_order())):
-        if name in needed:
-            found[name] = store.get(by_id[name].key, links_out=by_id[name].action.links_out)
+    read: set[str] = set()
+    needed = set(targets)
+    for step in reversed(steps):
+        name, needs = step.action.id, step.action.needs
+        if name in needed or name not in read:
+            found[name] = store.get(step.key, links_out=step.action.links_out)
             if found[name] is None:
-                needed.update(graph[name])
+                needed.update(needs)
+        read.update(needs)
     return found
 
 

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from graphlib import TopologicalSorter
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType, NoneType
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -342,11 +341,10 @@ def priorities(actions: Sequence[Action]) -> dict[str, int]:
     For downloads and preparations it is the length of the longest chain of actions that waits for each. Packaging is
     short and others wait for it, so it comes before long actions.
     """
-    needs = {action.id: action.needs for action in actions}
-    waiting = dict.fromkeys(needs, 0)
-    for name in reversed(tuple(TopologicalSorter(needs).static_order())):
-        for need in needs[name]:
-            waiting[need] = max(waiting[need], waiting[name] + 1)
+    waiting = {action.id: 0 for action in actions}
+    for action in reversed(actions):
+        for need in action.needs:
+            waiting[need] = max(waiting[need], waiting[action.id] + 1)
     short = {"fetch", "prepare"}
     return {
         each.id: waiting[each.id] if each.kind in short else int(each.kind == "package") for each in actions

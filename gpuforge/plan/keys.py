@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Literal, NamedTuple, cast, get_args
 
@@ -54,22 +53,15 @@ def keys(actions: Iterable[Action]) -> dict[str, Key]:
     A key covers argv, request, environment, facts, image, the outputs' names, the digests of the files read and the
     keys of the actions whose outputs are read; never a path, a time or the name of a machine. So the same
     work has the same key in every folder and on every machine, before anything has run.
-    Raises ValueError when an action needs one that is not there, or when actions need each other in a circle.
+    Raises ValueError when an action needs one that does not come before it: a plan is in the order of the data flow.
     """
-    by_id = {action.id: action for action in actions}
-    graph = {action.id: action.needs for action in by_id.values()}
-    for name, needs in graph.items():
-        for need in needs:
-            if need not in by_id:
-                msg = f"action {name} needs {need}, which is not in the plan"
-                raise ValueError(msg)
     found: dict[str, Key] = {}
-    try:
-        for name in TopologicalSorter(graph).static_order():
-            found[name] = _key(by_id[name], found)
-    except CycleError as error:
-        msg = f"actions need each other: {' → '.join(error.args[1])}"
-        raise ValueError(msg) from error
+    for action in actions:
+        for need in action.needs:
+            if need not in found:
+                msg = f"action {action.id} needs {need}, which does not come before it in the plan"
+                raise ValueError(msg)
+        found[action.id] = _key(action, found)
     return found
 
 
