@@ -1,7 +1,5 @@
 """This machine's folder for everything that is kept between runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A version of CPython, in its spellings: 3.11, cp311, and 3.14t, cp314t for one without the GIL."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple, Self
 

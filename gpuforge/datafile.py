@@ -1,7 +1,5 @@
 """TOML tables that are kept beside the module that reads them, and limits for TOML from outside."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Content digests (sha256): of bytes, files, folders and plain data."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Write files that appear whole or not at all, and turn a failing disk into an error that says what to do."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

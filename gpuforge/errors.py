@@ -1,7 +1,5 @@
 """The errors that gpuforge raises; the command line turns each into its exit code, in one place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import ClassVar, Self
 

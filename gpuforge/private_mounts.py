@@ -1,7 +1,5 @@
 """Mounts that only this process and its children see."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

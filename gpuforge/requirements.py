@@ -1,7 +1,5 @@
 """Requirements as packaging reads them: of users and projects, of one release, and in files of constraints."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """gpuforge's own toolchains, by the names that manifests use: where each is, and what says what it compiles for."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 

@@ -3,8 +3,6 @@
 Paths are opened folder by folder, so that a link that is put there after a check is not followed (openat(2)).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What a host build took from the machine that it ran on: recorded by its compilers' wrappers and by CMake."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

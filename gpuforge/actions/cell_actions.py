@@ -1,7 +1,5 @@
 """From the manifest and its chosen cells to actions: the whole data flow of a cell, in its order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType

@@ -4,8 +4,6 @@ The result never depends on it: without a server, or when it fails, the wrappers
 compilers themselves.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The ways in which users install a wheel: bare, with the extra of its CUDA, with each extra that the tests name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

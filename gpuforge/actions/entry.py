@@ -1,7 +1,5 @@
 """Runs a step: reads its fields from a file, turns an error into a message and an exit status."""
 
-from __future__ import annotations
-
 import errno
 import resource
 import signal

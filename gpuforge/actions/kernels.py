@@ -1,7 +1,5 @@
 """The kernels of one object, once per toolkit: compiled and indexed (fallback), or gathered (user-compiled)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 

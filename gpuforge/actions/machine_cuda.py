@@ -1,7 +1,5 @@
 """Hides the CUDA of the machine that a wheel is tested on, which users may not have, and sees which CUDA it loaded."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

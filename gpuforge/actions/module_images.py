@@ -1,7 +1,5 @@
 """The images of a compiled module and their kernels: all loadable images of a fatbin, or the one that was requested."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a project requires to be built, from its files or its own code: names and versions, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

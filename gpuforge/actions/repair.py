@@ -1,7 +1,5 @@
 """The repair of a finished build's wheel, outside a build: what a manifest would say is read from the wheel itself."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """Source distributions from outside: downloaded, and unpacked within bounds of size, files, memory and time."""
 
-from __future__ import annotations
-
 import errno
 import lzma
 import resource

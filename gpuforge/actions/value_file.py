@@ -1,7 +1,5 @@
 """Values that one step writes and another reads, as JSON: NamedTuples are arrays in it, and their types are checked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Set
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Virtual environments, made and filled by uv from local wheels, without an index or a network, and builds in them."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """Folders of wheels, filled by pip from the package index."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Write a finished wheel, at a fixed time and within its limit of size; an error names what makes it large."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

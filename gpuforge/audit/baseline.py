@@ -6,8 +6,6 @@ grafted library's name, the Python in an extension's name, the version in a whee
 severe is a new one (docs/decisions/audit.md).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

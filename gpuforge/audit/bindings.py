@@ -5,8 +5,6 @@ call. The symbols of libraries outside of the wheel are not read; those of glibc
 without one is of another library.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from array import array

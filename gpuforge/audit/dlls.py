@@ -5,8 +5,6 @@ the folder of the module, in that of python.exe, in System32, and in those that 
 https://learn.microsoft.com/windows/win32/dlls/dynamic-link-library-search-order
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

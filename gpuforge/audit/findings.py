@@ -1,7 +1,5 @@
 """The findings of an audit, their subjects and the accepted findings, as values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 

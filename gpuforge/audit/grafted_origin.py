@@ -1,7 +1,5 @@
 """Identifies a grafted library by its hash in RECORD, or by the hash in its name."""
 
-from __future__ import annotations
-
 from gpuforge.audit.findings import Facts, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts

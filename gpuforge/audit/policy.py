@@ -4,8 +4,6 @@ The data are auditwheel's `manylinux-policy.json` and `musllinux-policy.json` (P
 the auditwheel project).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Proves facts about a wheel, except those that a finding contradicts."""
 
-from __future__ import annotations
-
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 It reads files, not a process: libraries whose names are put together at run time are not known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple

@@ -5,8 +5,6 @@ choose (`-moutline-atomics`), which have both kinds; with `-march=armv8.1-a` onl
 wheels on PyPI those with LSE have both.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

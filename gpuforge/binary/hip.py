@@ -3,8 +3,6 @@
 Format: https://clang.llvm.org/docs/ClangOffloadBundler.html
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ A kernel is a function whose symbol has the flag STO_CUDA_ENTRY, and `.nv.info.<
 declares both in text (PTX ISA manual, "Kernel and Function Directives: .entry").
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 Format: https://learn.microsoft.com/windows/win32/debug/pe-format
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple

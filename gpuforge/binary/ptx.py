@@ -1,7 +1,5 @@
 """Reads the first directives of a PTX text: ISA and target (PTX ISA manual, section 11.1)."""
 
-from __future__ import annotations
-
 import re
 
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry

@@ -1,7 +1,5 @@
 """The wheels for `gpuforge audit --with`: those that pip would install beside the given ones."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence

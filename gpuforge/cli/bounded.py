@@ -4,8 +4,6 @@ The readers' budgets end most attacks with a finding. This ends the unforeseen o
 that it was reading is left out of the next process, which reports it as too large to judge.
 """
 
-from __future__ import annotations
-
 import math
 import mmap
 import os

@@ -1,7 +1,5 @@
 """`gpuforge build`: plans the cells, runs the actions whose outputs are missing, puts the wheels into one folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

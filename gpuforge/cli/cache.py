@@ -3,8 +3,6 @@
 With `--shared` the same of the store that GPUFORGE_STORE names, for all machines that share it.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence

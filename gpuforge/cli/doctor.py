@@ -1,7 +1,5 @@
 """`gpuforge doctor`: what this machine can build, test and audit, and the command that mends each lack."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass

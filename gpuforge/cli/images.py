@@ -1,7 +1,5 @@
 """`gpuforge images`: the container images of builds and tests; which there are, make them, check one."""
 
-from __future__ import annotations
-
 import json
 import platform
 import time

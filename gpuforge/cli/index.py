@@ -1,7 +1,5 @@
 """`gpuforge index`: a static package index of wheels, refused where it would mislead its users."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

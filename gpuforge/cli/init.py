@@ -1,7 +1,5 @@
 """`gpuforge init`: a first manifest for any project."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import tempfile

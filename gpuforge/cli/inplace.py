@@ -1,7 +1,5 @@
 """`gpuforge build --inplace`: the project as an editable install in the active environment, compiled where it lies."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The program `gpuforge`: runs a command, and turns every failure into a message and a status."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import json

@@ -1,7 +1,5 @@
 """`gpuforge matrix`: the cells of a manifest, in the form that a CI system reads."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

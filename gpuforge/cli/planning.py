@@ -1,7 +1,5 @@
 """Makes a plan from the options that choose cells, and reports the cells that are left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

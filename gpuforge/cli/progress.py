@@ -1,7 +1,5 @@
 """The progress of a build on standard error: a live display on a terminal, else plain lines."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """`gpuforge repair`: the repair of `build` for a wheel that any tool built."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """`gpuforge schema`: prints the schema of manifests, as a JSON Schema or as the reference page."""
 
-from __future__ import annotations
-
 import json
 
 import click

@@ -1,7 +1,5 @@
 """`gpuforge shell`: a shell where the failed action of a cell ran."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The jobs of `[test.matrix]`: tests of built wheels, on CI runners that may have a GPU."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ They are removed after the job, except `taken`, the worker that has it, which st
 writes `log-N`, a piece of its output. The client writes `begun`, once for all jobs of a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Objects in a bucket, by fsspec: S3 (s3fs) and Google Cloud Storage (gcsfs). The one module that imports it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

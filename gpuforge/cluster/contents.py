@@ -4,8 +4,6 @@ Names and sizes are only in the record, where they are checked; an archive would
 again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """dask as an engine with workers; the only package of gpuforge that imports `distributed`."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -1,7 +1,5 @@
 """Objects as files of a folder, also one that several machines mount (NFS); and from an address to its objects."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

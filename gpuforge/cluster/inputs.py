@@ -1,7 +1,5 @@
 """Files of the client's machine that an action reads: they go into the store, where every worker finds them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

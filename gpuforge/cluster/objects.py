@@ -1,7 +1,5 @@
 """The port to the place of a shared store: named bytes that appear whole or not at all."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from io import BytesIO

@@ -1,7 +1,5 @@
 """`dask worker --preload` of this module adds gpuforge's abilities to a worker: only such workers get actions."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

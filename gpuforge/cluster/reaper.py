@@ -4,8 +4,6 @@ A container does not end with the process that started it. The end of this progr
 process has ended, also by SIGKILL.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

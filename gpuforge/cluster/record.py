@@ -1,7 +1,5 @@
 """The record of an entry of a shared store; a record that others wrote is checked before it is used."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

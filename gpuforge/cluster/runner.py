@@ -1,7 +1,5 @@
 """The workers of a dask cluster as a choice of `--runner`: of an existing one, or of one on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec

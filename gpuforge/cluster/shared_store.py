@@ -4,8 +4,6 @@
 it is complete. Entries of others are treated as hostile until they are unpacked and checked against their records.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

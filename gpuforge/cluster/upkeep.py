@@ -1,7 +1,5 @@
 """Upkeep of a shared store: lists entries with their sizes and last use, checks all bytes, removes entries."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Machine types other than this one, whose programs the kernel hands to an emulator (binfmt_misc, QEMU)."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

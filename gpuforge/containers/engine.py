@@ -1,7 +1,5 @@
 """The container engine, Docker or Podman by its Docker-compatible socket: its connection and its errors."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

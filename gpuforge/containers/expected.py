@@ -1,7 +1,5 @@
 """Describes an image by the catalog, to plan for it without the image and without an engine, on any machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files that this machine's settings for a fetch name, mounted in a container at their own paths."""
 
-from __future__ import annotations
-
 import configparser
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ that Python. The packages are those of gpuforge here, in the same versions: copi
 the image, else fetched. gpuforge's own code is mounted.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Image references: those that may be pulled, and those of this machine's images."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The images of an engine, through the docker SDK."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

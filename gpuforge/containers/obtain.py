@@ -1,7 +1,5 @@
 """Finds the image of a name: of gpuforge or not, on this machine or not, what it holds, and what it lacks."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Packages whose wheels bring CUDA libraries without a CUDA major in their names, and the major of each release."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """An action's log: its head, which has all that is needed to run the command by hand, and its lines about a failure."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The engine: runs the steps of a plan, each after those that it needs, as many at once as there are slots."""
 
-from __future__ import annotations
-
 import queue
 import time
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The record of an entry of the store, and how files are checked against it: by names and sizes, bytes, or times."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The message for an action that failed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

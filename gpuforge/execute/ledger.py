@@ -1,7 +1,5 @@
 """The ledger: the append-only record of finished actions, one JSON object a line."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

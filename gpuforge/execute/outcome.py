@@ -1,7 +1,5 @@
 """The values that flow through the engine: steps go in, results come out; and the port to their display."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decides which actions run at once: by the job slots of this machine, or by free workers elsewhere."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Set

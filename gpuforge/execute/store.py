@@ -4,8 +4,6 @@ The entry of an action that is identified by the content of its inputs has a key
 is an alias of it (see `work`).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

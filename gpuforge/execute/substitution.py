@@ -1,7 +1,5 @@
 """Placeholders of an action's command line and environment, and the paths that fill them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Times as they are written down and shown."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 

@@ -1,7 +1,5 @@
 """Upkeep of a store: lists entries with their sizes and last use, checks every byte, removes entries."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence

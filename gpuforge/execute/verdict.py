@@ -1,7 +1,5 @@
 """Verdicts: whether an action runs or its stored output is used, always with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

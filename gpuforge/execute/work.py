@@ -1,7 +1,5 @@
 """The work of one action: find its inputs, run it, keep its outputs; and the port to the machines that do it."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

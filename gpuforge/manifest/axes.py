@@ -1,7 +1,5 @@
 """`[axes]`: the points of the maintainer's own dimensions, their values filled in, and their conditions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches

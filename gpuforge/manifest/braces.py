@@ -1,7 +1,5 @@
 """Names in braces that a manifest may use in some strings, such as `{toolkit}`; `{{toolkit}}` is the text itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

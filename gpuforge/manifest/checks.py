@@ -1,7 +1,5 @@
 """Conditions between keys of the manifest, checked on the parsed TOML, so that all errors are reported at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches

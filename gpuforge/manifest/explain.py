@@ -1,7 +1,5 @@
 """The model's validation errors in terms of the manifest: what is wrong, where, and what to write instead."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time

@@ -1,7 +1,5 @@
 """The forms that values of a manifest can have, and their validators."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import PurePosixPath

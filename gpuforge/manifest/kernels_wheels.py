@@ -1,7 +1,5 @@
 """Kernels in wheels of their own (`[wheel] kernels = "own"`): their objects, names and extras."""
 
-from __future__ import annotations
-
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.suffix import with_suffix

@@ -1,7 +1,5 @@
 """Conditions on `[[objects]]` and their toolchains, checked on the parsed TOML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Where each key and value of a TOML text stands, found with tree-sitter (TOML parsers keep no positions)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache

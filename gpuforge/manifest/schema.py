@@ -1,7 +1,5 @@
 """The JSON Schema of `gpuforge.toml`, and its reference page `docs/manifest.md`: generated from the model."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Sizes in bytes, read from text and written for people."""
 
-from __future__ import annotations
-
 import re
 
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

@@ -1,7 +1,5 @@
 """Parses TOML; errors of the parser get a plain message and a hint."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Joins runtime/c/*.h into the one header that C and C++ programs include, with the tables of Python's runtime."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable

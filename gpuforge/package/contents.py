@@ -1,7 +1,5 @@
 """What a wheel gets from gpuforge, as values: sets of kernels and sources, and kernels wheels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath

@@ -1,7 +1,5 @@
 """Puts kernel sets, and the parts of the runtime that they need, into the import package of a wheel."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

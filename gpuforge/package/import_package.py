@@ -3,8 +3,6 @@
 One is for the guard, by which a mixture of two builds fails at import; one imports the package whose libraries it uses.
 """
 
-from __future__ import annotations
-
 import ast
 import shutil
 from collections.abc import Iterator

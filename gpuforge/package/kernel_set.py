@@ -1,7 +1,5 @@
 """Sets of a wheel: kernels, with an index of their images, and sources, with a recipe for users' machines."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -4,8 +4,6 @@ A kernels wheel has the kernels of one CUDA major, listed in the main wheel. The
 install the wheels of the CUDA majors. A declaration has only a wheel's METADATA, to resolve its requirements.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The CUDA libraries that the files of an unpacked wheel need: their distributions, and the symbols in use."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

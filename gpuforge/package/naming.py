@@ -1,7 +1,5 @@
 """The strategies that put the CUDA version into the name of a wheel."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

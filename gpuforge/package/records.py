@@ -5,8 +5,6 @@ https://cyclonedx.org/docs/1.6/json/. auditwheel's bill, which has the packages 
 libraries came from, is merged into it. The record is `gpuforge.json`.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterable, Mapping

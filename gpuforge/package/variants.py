@@ -5,8 +5,6 @@ https://peps.python.org/pep-0850/. The properties are those of NVIDIA's provider
 https://github.com/wheelnext/nvidia-variant-provider.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Advice for messages of compilers that show what is missing: a CUDA library, or a header beside the manifest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Cells: the points of the matrix, and the choice among them and among their architectures."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Which projects share one compiler cache (`[build] compiler-cache`): those whose manifests name each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What the wheels of a manifest should be, for the audit, which reads no manifest."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Sequence
 from dataclasses import replace

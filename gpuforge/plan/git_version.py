@@ -4,8 +4,6 @@ setuptools-scm, and all that builds upon it (hatch-vcs), read `.git_archival.txt
 https://setuptools-scm.readthedocs.io/en/latest/usage/#git-archives
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """gpuforge itself as an input of its own steps: the code and packages that an output depends on."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

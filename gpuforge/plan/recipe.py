@@ -1,7 +1,5 @@
 """Which compilers make an object: those of its recipe on the user's machine, and those from a package of the index."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Which files of a recipe an action reads: the host build's tree, and the sources of objects, which become kernels."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What this version cannot build, and manifests that contradict themselves: refused before anything runs."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What this machine or an image offers to a plan: compilers, interpreters and toolkits, found and checked."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The environments of actions: what a build may see, and what a fetch needs of the machine's settings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reads a project's CMake files as a build by gpuforge would, and chooses options for CUDA; CMake is not run."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """CMake's language, as far as a draft needs it: commands, variables with their possible values, and conditions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """Writes a manifest from guesses: one line per key, its reasons above it."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 

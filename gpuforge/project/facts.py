@@ -1,7 +1,5 @@
 """Collects the facts in all of a project's files."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads the files of a project within limits; links are not followed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cached_property

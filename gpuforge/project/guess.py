@@ -1,7 +1,5 @@
 """Guesses for a manifest, with their reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

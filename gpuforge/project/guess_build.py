@@ -1,7 +1,5 @@
 """Guesses `[build]`: the requirements of the build, and the settings that make it build for CUDA."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Guesses `[cuda]`, the files with GPU code, and further needs of the wheels."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Guesses `[package]`: the name, the source, the Pythons and the ABI."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

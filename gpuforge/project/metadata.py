@@ -1,7 +1,5 @@
 """Reads a project's metadata and its build backend from PKG-INFO, pyproject.toml, setup.cfg or literals of setup.py."""
 
-from __future__ import annotations
-
 import configparser
 import posixpath
 import re

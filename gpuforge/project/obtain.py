@@ -1,7 +1,5 @@
 """Obtains the project for `gpuforge init`: a folder, an sdist, or the newest sdist of a project on the index."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

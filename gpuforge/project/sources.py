@@ -1,7 +1,5 @@
 """Reads a project's sources and Meson files: CUDA's code, includes, libraries, and pragmas for GPUs."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Checks the conditions that every toolchain must meet, gpuforge's own and plug-ins, without the compiler."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

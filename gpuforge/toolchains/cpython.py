@@ -1,7 +1,5 @@
 """Finds the CPython interpreter of this machine that builds the wheels of a Python version."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -5,8 +5,6 @@ function of that name. Halide's runtime is linked into each library once.
 https://halide-lang.org/docs/class_halide_1_1_generator.html
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

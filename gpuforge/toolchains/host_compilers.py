@@ -4,8 +4,6 @@ nvc++'s objects bind to the runtimes of the same SDK version, under names that a
 may contain what it made, but not these runtimes. It was written from the documented output, and not run here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A source's functions are called by name. Each result is written into an argument
 https://iree.dev/reference/mlir-dialects/ · https://iree.dev/guides/deployment-configurations/
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from gpuforge.runtime.arch import Arch

@@ -1,7 +1,5 @@
 """nvcc, NVIDIA's CUDA compiler, and its command line for one fatbin of one source."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The toolchains by name: gpuforge's own, and those of installed plug-ins (docs/toolchains.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points

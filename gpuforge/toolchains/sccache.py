@@ -1,7 +1,5 @@
 """sccache, the compiler cache of host builds: the variables for it, and its default folder."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The interface of plug-ins: what a toolchain's compiler does, here and on users' machines, and how it is found."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

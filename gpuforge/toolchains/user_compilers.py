@@ -1,7 +1,5 @@
 """Compilers on users' machines without a known program: NVRTC, OpenCL's drivers, a command of the manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Only the compiler is fetched. Headers and start files of the C library, the asse
 link with are the machine's, as the machine runs and tests the programs.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Downloads files over HTTP with the host's proxies and certificates, each checked against its sha256."""
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import os

@@ -1,7 +1,5 @@
 """Downloads pinned wheels with pip, whose configuration is the host's, and passes its output on at once."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

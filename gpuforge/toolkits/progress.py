@@ -1,7 +1,5 @@
 """Reports the progress of a download as lines of a log, not one for each step."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """NVIDIA's redistributable archives: reads the list of a release, and unpacks archives."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Chooses the provider of a CUDA toolkit; lists architectures and host compilers that a toolkit does not support."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple

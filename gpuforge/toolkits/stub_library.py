@@ -4,8 +4,6 @@ NVIDIA's wheels of CUDA 13 have no stub of the driver, and a machine that fetche
 format: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Makes a toolkit's tree beside its destination and moves it there whole, with all files that compilers look for."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -3,8 +3,6 @@
 A .deb is an ar archive of three members: https://manpages.debian.org/deb.5
 """
 
-from __future__ import annotations
-
 import lzma
 import tarfile
 from collections.abc import Callable, MutableMapping

@@ -4,8 +4,6 @@ Threads may read from one archive at the same time: each member is read at its o
 read in the same way.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import zipfile

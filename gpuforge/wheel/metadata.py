@@ -5,8 +5,6 @@ https://packaging.python.org/en/latest/specifications/dependency-specifiers/#env
 https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-contents
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

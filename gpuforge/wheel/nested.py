@@ -4,8 +4,6 @@ All wheels of a call are in one such file, as a process may open few files at on
 can hold thousands of wheels.
 """
 
-from __future__ import annotations
-
 import io
 import lzma
 import os

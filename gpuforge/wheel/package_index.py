@@ -1,7 +1,5 @@
 """Package indexes: pip's settings for them, and the wheels that pip would install, which uv chooses."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

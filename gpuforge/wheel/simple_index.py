@@ -5,8 +5,6 @@ https://packaging.python.org/en/latest/specifications/simple-repository-api/
 `CHOICE/PROJECT/index.html` is for every server, and `index.json` beside it for those that can choose.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

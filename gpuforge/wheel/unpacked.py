@@ -1,7 +1,5 @@
 """Unpacks wheels after checking their members, and writes them: the same files always give the same bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import lzma
 import shutil

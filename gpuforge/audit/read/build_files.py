@@ -1,7 +1,5 @@
 """Find the toolchains and paths in text files of a wheel: makefiles, CMake, pkg-config, scripts, configurations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

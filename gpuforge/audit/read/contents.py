@@ -4,8 +4,6 @@ Each of them is read once. Files that are packed are unpacked, also in each othe
 nobody knows whether it is code.
 """
 
-from __future__ import annotations
-
 import base64
 import bz2
 import io

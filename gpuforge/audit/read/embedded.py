@@ -1,7 +1,5 @@
 """Read the kernel sets and source sets that gpuforge itself puts into wheels (`<import>/_gpuforge/...`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 No program of an environment is run, not even its Python: only its folders and files are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath

@@ -1,7 +1,5 @@
 """One thing to audit, as a wheel: a wheel, a folder, an installed distribution, a single binary."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath

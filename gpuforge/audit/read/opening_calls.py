@@ -4,8 +4,6 @@ A bare name is searched where the dynamic linker searches, so opening it brings 
 be found anyway. Values are followed through variables, loops, parameters and functions of the same file.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ A file that mentions one of the means is read to its end: each use of them must 
 that is known. Everything else is a file that may open any library.
 """
 
-from __future__ import annotations
-
 import ast
 import codecs
 import re

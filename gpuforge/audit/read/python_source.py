@@ -1,7 +1,5 @@
 """Python code of a wheel, parsed: its text without comments, docstrings and sentences."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

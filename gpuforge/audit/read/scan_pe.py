@@ -1,7 +1,5 @@
 """Read one DLL, module or program of Windows in a wheel: the DLLs that it imports, and its GPU code."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Takes out of Python code what no import runs on Linux: branches for other systems, and for variables to be set."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Callable

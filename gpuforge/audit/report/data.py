@@ -1,7 +1,5 @@
 """The audit's report as plain data for JSON, in the form of `report.schema.json`."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

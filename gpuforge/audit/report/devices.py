@@ -1,7 +1,5 @@
 """The GPU code of wheels as tables of plain text: by file, and by GPU generation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -3,8 +3,6 @@
 It has no script, and its content policy allows none: nothing that a wheel names can run or load anything.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping

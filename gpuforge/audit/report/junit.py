@@ -5,8 +5,6 @@ of Jenkins' JUnit plugin, of which GitLab reads a part
 (https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET

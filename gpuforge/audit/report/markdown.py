@@ -3,8 +3,6 @@
 A table of verdicts, then each wheel with its findings folded away; errors are open from the start.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

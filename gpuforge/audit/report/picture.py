@@ -1,7 +1,5 @@
 """A picture of what a wheel's files load: files at the left, libraries at the right by who brings them, as SVG."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple

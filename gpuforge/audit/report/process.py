@@ -1,7 +1,5 @@
 """The libraries of one process, as lines of text and as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; GitHub
 https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

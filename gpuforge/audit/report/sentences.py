@@ -1,7 +1,5 @@
 """Subjects of findings as lines of text, for every renderer."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import Formatter

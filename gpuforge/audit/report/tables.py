@@ -1,7 +1,5 @@
 """Draws the link graph and the GPU code with rich: the parts of the text report that are shown on request."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 

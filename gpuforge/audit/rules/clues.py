@@ -1,7 +1,5 @@
 """Finds packages that may have libraries without a known provider, and wheels that declare none."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache

@@ -1,7 +1,5 @@
 """Commands that repair an unpacked wheel: search paths, names of libraries, WHEEL and METADATA."""
 
-from __future__ import annotations
-
 import posixpath
 import shlex
 from collections.abc import Collection, Iterable

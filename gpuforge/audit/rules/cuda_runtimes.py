@@ -1,7 +1,5 @@
 """GF102, GF103, GF104, GF109: CUDA's runtime and libraries, several times in one process."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

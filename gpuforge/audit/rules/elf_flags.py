@@ -1,7 +1,5 @@
 """The other rules of GF5xx: flags, segments and debug information of ELF files."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

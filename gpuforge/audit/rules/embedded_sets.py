@@ -1,7 +1,5 @@
 """GF701, GF702, GF711: kernel sets, user-compiled sources and kernels wheels that do not match their lists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence, Set
 
 from gpuforge.audit.embedded import Index, KernelSet, KernelsWheels, Recipe, SourceSet, Unusable

@@ -1,7 +1,5 @@
 """GF412: GPUs that one target more would cover."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Facts, Finding, Subject, facts_of

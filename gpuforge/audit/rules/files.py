@@ -1,7 +1,5 @@
 """The other rules of GF7xx: the files of a wheel."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

@@ -1,7 +1,5 @@
 """The other rules of GF2xx: the driver's libraries, grafted libraries, symbols, and requirements."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

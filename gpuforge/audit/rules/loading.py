@@ -1,7 +1,5 @@
 """Decides whether a library without a search path to it may be in the process already."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit import layout

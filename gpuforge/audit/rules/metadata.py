@@ -1,7 +1,5 @@
 """GF703, GF704, GF706, GF710, GF712, GF713: metadata, and what installers and indexes refuse."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

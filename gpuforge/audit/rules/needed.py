@@ -1,7 +1,5 @@
 """GF201 to GF205: the provider of each NEEDED library, and the way to it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping

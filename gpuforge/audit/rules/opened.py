@@ -1,7 +1,5 @@
 """GF208, GF213: libraries that are opened by name at run time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

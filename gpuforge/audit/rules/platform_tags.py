@@ -1,7 +1,5 @@
 """GF501, GF502, GF504, GF509: the tags of a wheel, and what its objects need."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence

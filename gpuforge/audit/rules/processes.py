@@ -1,7 +1,5 @@
 """The objects that meet in one process, and the libraries that it loads: two files of a library are two copies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Recognises wheels and libraries of NVIDIA, and objects for one of several CUDA versions or frameworks."""
 
-from __future__ import annotations
-
 import re
 
 from gpuforge.audit.link import package_tables

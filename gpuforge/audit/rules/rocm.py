@@ -1,7 +1,5 @@
 """GF113, GF413: ROCm's libraries and GPU code."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A rule: its code, its title, the inputs that it applies to, the proof that it contradicts, and its check."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps

@@ -1,7 +1,5 @@
 """GF3xx: RPATH and RUNPATH, and the paths in build files."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator
 from itertools import dropwhile, islice, takewhile

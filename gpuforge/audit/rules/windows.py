@@ -1,7 +1,5 @@
 """GF112, GF218, GF308, GF512, GF513: modules and DLLs of wheels for Windows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The port to a runner of actions: on this machine, in a container, in a cluster."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import threading

@@ -3,8 +3,6 @@
 The names of the modules are those of `[cuda.<version>] provider` in the manifest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path

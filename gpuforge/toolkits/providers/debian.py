@@ -3,8 +3,6 @@
 The machine needs neither Debian nor root nor apt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from functools import partial as bound

@@ -1,7 +1,5 @@
 """CUDA toolkits in the container image of the build."""
 
-from __future__ import annotations
-
 from gpuforge import digest
 from gpuforge.cuda.version import minor_of
 from gpuforge.errors import MissingError

@@ -1,7 +1,5 @@
 """CUDA toolkits that are completely on PyPI, from CUDA 13 on: NVIDIA's wheels, pinned in data/pypi.toml."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

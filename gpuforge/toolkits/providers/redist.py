@@ -3,8 +3,6 @@
 Libraries outside the toolkits, such as NCCL, come from PyPI.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """CUDA toolkits installed on this machine, in the usual places, with their versions."""
 
-from __future__ import annotations
-
 import glob
 import json
 import os

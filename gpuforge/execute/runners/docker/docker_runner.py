@@ -1,7 +1,5 @@
 """Runs actions in containers of Docker, or of Podman by its Docker-compatible socket."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What an action's container sees: its mounts, their paths in it, and gpuforge's environment for the image's Python."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Containers as a choice of `--runner`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path

@@ -8,8 +8,6 @@ The server imports the modules of steps while it has nothing else to do. A step 
 Python; a project's code never runs in the server, nor in a process that others are forked from.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """Runs actions as processes of this machine, without a limit except on time."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
