@@ -3,8 +3,6 @@
 `GPUFORGE_STORM=100x50 python -m pytest tests/integration/test_compilers_from_pypi.py` is the test at full size.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -134,7 +132,7 @@ def environment(tmp_path: Path, packages: Path, **env: str) -> dict[str, str]:
     return {"PATH": os.defpath, "PYTHONPATH": str(packages), **own, **env}
 
 
-def test_processes_that_need_the_same_kernels_compile_each_once(tmp_path: Path, packages: Path) -> None:
+def test_processes_that_need_the_same_kernels_compile_each_once(tmp_path, packages):
     """An empty cache, the same kernels in another order in each process: none is compiled twice, none fails."""
     site = tmp_path / "site"
     home = install_set(site, NVRTC, cpu=False)
@@ -165,7 +163,7 @@ def test_processes_that_need_the_same_kernels_compile_each_once(tmp_path: Path, 
     assert not list((tmp_path / "home").rglob("*.part"))
 
 
-def test_what_nvrtc_itself_refuses_is_told_with_its_line(tmp_path: Path, packages: Path) -> None:
+def test_what_nvrtc_itself_refuses_is_told_with_its_line(tmp_path, packages):
     site = tmp_path / "site"
     home = install_set(
         site, NVRTC, cpu=False, cuda='#include "scale.h"\n__global__ void f() { nothing(); }\n'
@@ -178,8 +176,8 @@ def test_what_nvrtc_itself_refuses_is_told_with_its_line(tmp_path: Path, package
 
 
 def test_a_node_without_a_gpu_or_a_toolkit_compiles_what_includes_headers_of_cuda(
-    tmp_path: Path, nvrtc_with_headers: Path
-) -> None:
+    tmp_path, nvrtc_with_headers
+):
     site = tmp_path / "site"
     install_set(site, NVRTC, cpu=False, cuda=WITH_FP16 + CHECKED)
     done = run(site, "compile", "--arch", "90", PYTHONPATH=str(nvrtc_with_headers))
@@ -194,7 +192,7 @@ def test_a_node_without_a_gpu_or_a_toolkit_compiles_what_includes_headers_of_cud
     assert "no NVRTC" in found
 
 
-def test_an_older_nvrtc_names_one_that_has_headers_of_cuda(tmp_path: Path, packages: Path) -> None:
+def test_an_older_nvrtc_names_one_that_has_headers_of_cuda(tmp_path, packages):
     site = tmp_path / "site"
     install_set(site, NVRTC, cpu=False, cuda=WITH_FP16)
     done = run(site, "compile", "--arch", "90", PYTHONPATH=str(packages))
@@ -213,7 +211,7 @@ def use(site: Path, env: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("pocl")
-def test_opencl_is_used_without_a_gpu_and_compiled_once(tmp_path: Path, packages: Path) -> None:
+def test_opencl_is_used_without_a_gpu_and_compiled_once(tmp_path, packages):
     site = tmp_path / "site"
     install_set(site)
     env = environment(tmp_path, packages)
@@ -238,9 +236,7 @@ def test_opencl_is_used_without_a_gpu_and_compiled_once(tmp_path: Path, packages
 
 
 @pytest.mark.usefixtures("pocl")
-def test_what_opencl_refuses_is_told_and_the_cpu_does_the_work(
-    tmp_path: Path, packages: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_opencl_refuses_is_told_and_the_cpu_does_the_work(tmp_path, packages, monkeypatch):
     monkeypatch.setattr("set_samples.OPENCL", "__kernel void saxpy( { }\n")
     site = tmp_path / "site"
     install_set(site)

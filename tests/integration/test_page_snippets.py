@@ -4,8 +4,6 @@ What a page does not show of its project (sources, a manifest's other tables) st
 NOT_RUN, with the reason. What nobody ran, the page says itself.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re
@@ -500,14 +498,14 @@ def more_kernels(work: Work) -> None:
     [pytest.param(name, marks=pytest.mark.docker if name == "docs/containers.md" else ()) for name in PAGES],
     indirect=True,
 )
-def test_the_snippets_of_a_page_work(work: Work) -> None:
+def test_the_snippets_of_a_page_work(work):
     for block in tutorial.blocks(ROOT / work.name):
         work.block(block)
     work.end()
 
 
 @pytest.mark.parametrize("page", sorted(str(file.relative_to(ROOT)) for file in FILES))
-def test_what_is_not_run_has_its_reason_and_the_page_says_what_nobody_ran(page: str) -> None:
+def test_what_is_not_run_has_its_reason_and_the_page_says_what_nobody_ran(page):
     text = " ".join((ROOT / page).read_text().split())
     blocks = [each for each in tutorial.blocks(ROOT / page) if getattr(each, "language", "") != "mermaid"]
     assert not blocks or page in PAGES or any(each.page == page and not each.words for each in NOT_RUN)

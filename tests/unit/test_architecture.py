@@ -1,7 +1,5 @@
 """Imports point one way, and each heavy library has one home."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import re
@@ -130,7 +128,7 @@ def imports() -> list[tuple[str, str]]:
     return found
 
 
-def test_imports_point_one_way() -> None:
+def test_imports_point_one_way():
     wrong = []
     for name, module in imports():
         parts = module.split(".")
@@ -148,7 +146,7 @@ def test_imports_point_one_way() -> None:
     assert wrong == []
 
 
-def test_the_runtimes_modules_import_each_other_one_way_also_for_their_types() -> None:
+def test_the_runtimes_modules_import_each_other_one_way_also_for_their_types():
     """Sets, libraries and what explains both are one thing in three files."""
     modules = {path.relative_to(ROOT / "runtime"): path for path in (ROOT / "runtime").rglob("*.py")}
     names = {
@@ -167,7 +165,7 @@ def test_the_runtimes_modules_import_each_other_one_way_also_for_their_types() -
     graphlib.TopologicalSorter({name: found - {name} for name, found in graph.items()}).prepare()
 
 
-def test_the_audit_reads_links_judges_and_reports_one_way() -> None:
+def test_the_audit_reads_links_judges_and_reports_one_way():
     wrong = []
     for name, module in imports():
         of, target = name.split("/"), module.split(".")
@@ -192,7 +190,7 @@ def compared(path: Path) -> set[object]:
     return {each.value for each in (*sides, *several) if isinstance(each, ast.Constant)}
 
 
-def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tables() -> None:
+def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tables():
     names = {*OWN, *KINDS} - {"library", "cuda"}  # which are also a kind of object, and a key
     folders = ("cli", "containers", "package", "plan", "runtime", "actions", "toolkits")
     modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
@@ -203,25 +201,25 @@ def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tabl
     }
 
 
-def test_what_differs_between_back_ends_of_the_runtime_stands_in_their_folders() -> None:
+def test_what_differs_between_back_ends_of_the_runtime_stands_in_their_folders():
     folder = ROOT / "runtime"
     modules = [path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] != "backends"]
     assert [path.name for path in modules if compared(path) & {*BACKENDS}] == []
 
 
 @pytest.mark.parametrize("library", HEAVY)
-def test_heavy_libraries_have_one_home(library: str) -> None:
+def test_heavy_libraries_have_one_home(library):
     users = {name for name, module in imports() if module.split(".")[0] == library}
     strangers = {name for name in users if not any(name.startswith(f"{home}/") for home in HEAVY[library])}
     assert strangers == set()
 
 
-def test_the_runtime_needs_the_standard_library_only() -> None:
+def test_the_runtime_needs_the_standard_library_only():
     modules = {module.split(".")[0] for name, module in imports() if name.startswith("runtime/")}
     assert modules - {"pyopencl", "iree"} <= set(sys.stdlib_module_names)  # its one home is above
 
 
-def test_what_a_build_uses_of_the_runtime_imports_nothing_else_of_it() -> None:
+def test_what_a_build_uses_of_the_runtime_imports_nothing_else_of_it():
     names = {path.name for path in contents.FOR_COMMANDS}
     for path in contents.FOR_COMMANDS:
         found = ast.walk(parsed(path)) if path.suffix == ".py" else ()
@@ -229,7 +227,7 @@ def test_what_a_build_uses_of_the_runtime_imports_nothing_else_of_it() -> None:
         assert {f"{module}.py" for module in imported} <= names
 
 
-def test_only_the_command_line_prints_or_exits() -> None:
+def test_only_the_command_line_prints_or_exits():
     wrong = []
     for path in sorted(ROOT.rglob("*.py")):
         folder, text = path.relative_to(ROOT).parts[0], path.read_text()
@@ -246,7 +244,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
     assert wrong == []
 
 
-def test_no_two_files_of_tests_have_one_name() -> None:
+def test_no_two_files_of_tests_have_one_name():
     """pytest imports them by it, whatever folder they are in, and leaves out the second."""
     tests = Path(__file__).parents[1]
     names = [path.name for folder in ("unit", "integration", "gpu") for path in (tests / folder).glob("*.py")]
@@ -254,13 +252,13 @@ def test_no_two_files_of_tests_have_one_name() -> None:
     assert twice == {"conftest.py"}
 
 
-def test_tests_of_a_group_run_on_one_worker(request: pytest.FixtureRequest) -> None:
+def test_tests_of_a_group_run_on_one_worker(request):
     """pytest-xdist passes on the group in the name of a test; without it, fixtures are built by every worker."""
     if getattr(request.config.option, "loadgroup", False):
         assert request.node.nodeid.endswith("@architecture")
 
 
-def test_no_runner_is_imported_by_name_from_outside_the_runners() -> None:
+def test_no_runner_is_imported_by_name_from_outside_the_runners():
     """Others get them from the list in `runners/choice.py`."""
     wrong = [
         f"{name} imports {module}"
@@ -271,7 +269,7 @@ def test_no_runner_is_imported_by_name_from_outside_the_runners() -> None:
     assert wrong == []
 
 
-def test_functions_stay_short() -> None:
+def test_functions_stay_short():
     functions = {
         f"{path.relative_to(ROOT).as_posix()}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in ROOT.rglob("*.py")
@@ -295,7 +293,7 @@ def lines_of_code(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.thorough
-def test_no_six_lines_of_code_stand_twice() -> None:
+def test_no_six_lines_of_code_stand_twice():
     """Generated copies, which other tests hold equal, apart; `#include` of a C file is no code either."""
     tree = ROOT.parent
     folders = ("gpuforge", "scripts", "bench", "recipes", "tests")
@@ -332,7 +330,7 @@ def run_time_imports(path: Path, names: Collection[str]) -> Iterator[str]:
             yield from (each if each in names else module for each in found)
 
 
-def test_no_module_imports_itself_through_others() -> None:
+def test_no_module_imports_itself_through_others():
     parts = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in ROOT.rglob("*.py")}
     names = {".".join(p[:-1] if p[-1] == "__init__" else p): path for path, p in parts.items()}
     graph = {n: names.keys() & {*run_time_imports(path, names)} - {n} for n, path in names.items()}

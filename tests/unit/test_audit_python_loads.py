@@ -1,7 +1,5 @@
 """What Python code loads, by which names, and for whom: what it loads is there for binaries that come later."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -21,9 +19,7 @@ from gpuforge.audit.report.sentences import lines
         ("demo", [], None),
     ],
 )
-def test_what_python_code_loads_is_said_to_be_whose_it_is(
-    tmp_path: Path, project: str, requires: list[str], whose: str | None
-) -> None:
+def test_what_python_code_loads_is_said_to_be_whose_it_is(tmp_path, project, requires, whose):
     soname = "libcudart.so.12" if requires else "libtool.so"
     text = f"ctypes.CDLL(os.path.join(sys.prefix, 'lib', '{soname}'))\n".encode()
     files = {"demo/ext.so": elf(needed=[soname]), "demo/__init__.py": text}
@@ -45,9 +41,7 @@ def test_what_python_code_loads_is_said_to_be_whose_it_is(
 @pytest.mark.parametrize(
     ("requires", "severity"), [([], "warning"), (["torch"], "warning"), (["torch", "tensorrt"], "info")]
 )
-def test_a_library_that_no_requirement_can_bring_is_not_there(
-    tmp_path: Path, requires: list[str], severity: str
-) -> None:
+def test_a_library_that_no_requirement_can_bring_is_not_there(tmp_path, requires, severity):
     code = b"import ctypes, os\nctypes.CDLL(os.path.join(find(), 'libnvinfer.so.8'))\n"
     files = {"demo/ext.so": elf(needed=["libnvinfer.so.8"]), "demo/__init__.py": code}
     (found,) = said(audit([wheel(tmp_path, files, requires=requires)]), "GF205")
@@ -66,7 +60,7 @@ PATHS = b"import ctypes, os\nctypes.CDLL(os.path.join(root, 'libx.so'))\n"
         (PATHS, "info"),
     ],
 )
-def test_python_code_that_loads_nothing_helps_nobody(tmp_path: Path, text: bytes, severity: str) -> None:
+def test_python_code_that_loads_nothing_helps_nobody(tmp_path, text, severity):
     files = {
         "demo/lib/libx.so": elf(soname="libx.so"),
         "demo/ext.so": elf(needed=["libx.so", "libelse.so"]),
@@ -110,7 +104,7 @@ OPEN = "ctypes.CDLL(os.path.join(root, 'libx.so'))"
         (f"def load():\n    {OPEN}\nload()\nfrom . import ext", True),
     ],
 )
-def test_code_that_no_import_runs_first_loads_nothing(tmp_path: Path, code: str, *, runs: bool) -> None:
+def test_code_that_no_import_runs_first_loads_nothing(tmp_path, code, *, runs):
     files = {
         "demo/lib/libx.so": elf(soname="libx.so"),
         "demo/ext.so": elf(needed=["libx.so"], strings=["PyInit_ext"]),
@@ -127,7 +121,7 @@ def test_code_that_no_import_runs_first_loads_nothing(tmp_path: Path, code: str,
         (b"import ctypes, os\nctypes.CDLL(os.path.join(root, 'liby.so'))\n", "error"),  # it is another one
     ],
 )
-def test_who_names_what_he_loads_loads_nothing_else(tmp_path: Path, text: bytes, severity: str) -> None:
+def test_who_names_what_he_loads_loads_nothing_else(tmp_path, text, severity):
     lib = {"demo/lib/libx.so": elf(soname="libx.so"), "demo/ext.so": elf(needed=["libx.so"])}
     for package, wanted in (("demo", severity), ("other", "error")):  # a package opens its own
         report = audit([wheel(tmp_path, {**lib, f"{package}/a.py": text})])
@@ -143,7 +137,7 @@ def test_who_names_what_he_loads_loads_nothing_else(tmp_path: Path, text: bytes,
         (b"load_nvidia_dynamic_lib('cublas')\n", "GF201"),
     ],
 )
-def test_what_a_framework_opens_helps_nobody_else(tmp_path: Path, text: bytes, code: str) -> None:
+def test_what_a_framework_opens_helps_nobody_else(tmp_path, text, code):
     files = {"demo/ext.so": elf(needed=["libc10.so"]), "demo/a.py": text}
     assert [f.code for f in audit([wheel(tmp_path, files)]).findings] == [code]
 
@@ -161,7 +155,7 @@ LOADER = b"for name in listed():\n    ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
         ({"demo/tools/build.py": b"WANTED = ('cublas',)\n"}, "GF202"),
     ],
 )
-def test_a_loader_of_a_list_loads_what_is_listed(tmp_path: Path, beside: dict[str, bytes], code: str) -> None:
+def test_a_loader_of_a_list_loads_what_is_listed(tmp_path, beside, code):
     files = {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/load.py": LOADER, **beside}
     report = audit([wheel(tmp_path, files, requires=["nvidia-cublas-cu12"])])
     assert [f.code for f in report.findings] == [code]
@@ -174,22 +168,20 @@ def test_a_loader_of_a_list_loads_what_is_listed(tmp_path: Path, beside: dict[st
         ("libgomp.so.1", "no known package brings them"),
     ],
 )
-def test_a_library_that_a_package_has_loaded_is_no_unknown_one(
-    tmp_path: Path, needed: str, said_so: str
-) -> None:
+def test_a_library_that_a_package_has_loaded_is_no_unknown_one(tmp_path, needed, said_so):
     (found,) = audit([wheel(tmp_path, {"demo/ext.so": elf(needed=[needed])})]).findings
     assert (found.code, found.severity) == ("GF201", "warning")
     assert said_so in found.message
 
 
-def test_who_lists_a_folder_loads_all_of_a_package(tmp_path: Path) -> None:
+def test_who_lists_a_folder_loads_all_of_a_package(tmp_path):
     text = b"for path in glob.glob(folder + '/nvidia/' + 'cublas' + '/lib/*'):\n    ctypes.CDLL(path)\n"
     files = {"demo/libx.so": elf(needed=["libcublas.so.12", "libcublasLt.so.12"]), "demo/a.py": text}
     (found,) = [f for f in audit([wheel(tmp_path, files)]).findings if f.code in ("GF201", "GF205")]
     assert (found.code, len(lines(found))) == ("GF205", 2)
 
 
-def test_compiled_code_may_be_told_what_to_open(tmp_path: Path) -> None:
+def test_compiled_code_may_be_told_what_to_open(tmp_path):
     text = b"import os\nfrom pathlib import Path\nos.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcublas.so.12')\n"
     files = {"demo/libx.so": elf(needed=["libcublas.so.12"]), "demo/a.py": text}
     (found,) = audit([wheel(tmp_path, files, requires=["nvidia-cublas-cu12"])]).findings
@@ -205,7 +197,7 @@ def test_compiled_code_may_be_told_what_to_open(tmp_path: Path) -> None:
         b'ctypes.CDLL("other.so")\ntorch.ops.load_library(path)\n',
     ],
 )
-def test_a_library_that_a_variable_says_may_be_any(tmp_path: Path, code: bytes) -> None:
+def test_a_library_that_a_variable_says_may_be_any(tmp_path, code):
     files = {
         "demo/lib/libx.so": elf(soname="libx.so"),
         "demo/lib/_x.so": elf(needed=["libx.so"], strings=["PyInit__x"]),
@@ -225,7 +217,7 @@ def test_a_library_that_a_variable_says_may_be_any(tmp_path: Path, code: bytes) 
         (b"CDLL(join(dirname(__file__), 'libgomp.so.1'))", "Modules that are imported together"),
     ],
 )
-def test_who_opens_a_library_by_its_path_may_come_last(code: bytes, told: str, tmp_path: Path) -> None:
+def test_who_opens_a_library_by_its_path_may_come_last(code, told, tmp_path):
     library = {"libgomp.so.1": elf(soname="libgomp.so.1")}
     paths = [
         wheel(tmp_path, files, name=f"{name}-1.0-{TAGS}.whl", requires=["d"])
@@ -263,7 +255,7 @@ CUDART = "libcudart.so.12"
          "except OSError:\n        ctypes.CDLL(n)", True),
     ],
 )  # fmt: skip
-def test_each_call_decides_whether_it_opens_a_path(tmp_path: Path, text: str, *, opens: bool) -> None:
+def test_each_call_decides_whether_it_opens_a_path(tmp_path, text, *, opens):
     files = {"demo/ext.so": elf(needed=[CUDART]), "demo/a.py": (BARE + text).encode()}
     report = audit([wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])])
     assert bool(said(report, "GF205")) is opens
@@ -301,8 +293,8 @@ def test_each_call_decides_whether_it_opens_a_path(tmp_path: Path, text: str, *,
     ],
 )
 def test_a_bare_name_that_the_linker_does_not_find_is_reported_unless_the_code_handles_it(
-    tmp_path: Path, file: str, text: str, severity: str
-) -> None:
+    tmp_path, file, text, severity
+):
     files = {"demo/lib/libdemo.so": elf(soname="libdemo.so"), f"demo/{file}.py": text.encode()}
     for requires in ([], ["nvidia-cuda-runtime-cu12"]):
         found = said(audit([wheel(tmp_path, files, requires=requires)]), "GF208")
@@ -321,8 +313,8 @@ def test_a_bare_name_that_the_linker_does_not_find_is_reported_unless_the_code_h
     ],
 )
 def test_code_that_imports_nvidias_package_finds_its_library_for_the_object_that_opens_it(
-    tmp_path: Path, text: str, *, reported: bool
-) -> None:
+    tmp_path, text, *, reported
+):
     files = {"demo/ext.so": elf(sections={".rodata": b"libnccl.so.2\0"}), "demo/comm.py": text.encode()}
     found = said(audit([wheel(tmp_path, files, requires=["nvidia-nccl-cu12"])]), "GF208")
     assert ["no search path" in f.what for f in found] == [True] * reported
@@ -340,9 +332,7 @@ def test_code_that_imports_nvidias_package_finds_its_library_for_the_object_that
         ("CDLL(os.path.join(HERE, 'libcurand.so.10'))", False),  # the same for all
     ],
 )
-def test_code_that_opens_libraries_of_another_major_only_is_reported(
-    tmp_path: Path, text: str, *, reported: bool
-) -> None:
+def test_code_that_opens_libraries_of_another_major_only_is_reported(tmp_path, text, *, reported):
     files = {"demo/ext.so": elf(), "demo/a.py": text.encode()}
     found = said(audit([wheel(tmp_path, files, requires=["nvidia-cublas==13.*"])]), "GF208")
     assert [f.severity for f in found if "another CUDA major" in f.what] == ["warning"] * reported
@@ -380,7 +370,7 @@ def findings_of(folder: Path, *, requires: list[str] | None = None, **files: str
         ("NAME = '#' + 'libcublas.so.12'  # a sign\n", "GF205"),
     ],
 )
-def test_a_library_is_loaded_by_code_and_not_by_prose(tmp_path: Path, prose: str, code: str) -> None:
+def test_a_library_is_loaded_by_code_and_not_by_prose(tmp_path, prose, code):
     assert [f.code for f in findings_of(tmp_path, a=prose + LOAD + "load(x)\n")] == [code]
 
 
@@ -398,9 +388,7 @@ def test_a_library_is_loaded_by_code_and_not_by_prose(tmp_path: Path, prose: str
         ({"entry_points": "[demo.init]\n# load = demo.a:preload\n"}, True),
     ],
 )
-def test_a_function_that_nobody_calls_is_left_to_users(
-    tmp_path: Path, files: dict[str, str], *, left: bool
-) -> None:
+def test_a_function_that_nobody_calls_is_left_to_users(tmp_path, files, *, left):
     text = f"def names():\n    return ['libcublas.so.12']\n{LOAD}\ndef preload():\n    list(map(load, names()))\n"
     (one,) = findings_of(tmp_path, requires=EXTRA, a=text, **files)
     assert (one.code, one.severity) == ("GF205", "warning" if left else "info")
@@ -417,9 +405,7 @@ def test_a_function_that_nobody_calls_is_left_to_users(
         "def own():\n    preload()\n    load('ext.so')\n",  # what the object needs, and the object
     ],
 )
-def test_a_function_that_is_called_or_loads_the_object_too_is_not_left_to_users(
-    tmp_path: Path, more: str
-) -> None:
+def test_a_function_that_is_called_or_loads_the_object_too_is_not_left_to_users(tmp_path, more):
     text = f"{LOAD}\ndef preload():\n    load('libcublas.so.12')\n\n{more}"
     (one,) = findings_of(tmp_path, requires=EXTRA, a=text)
     assert (one.code, one.severity) == ("GF205", "info")
@@ -446,12 +432,12 @@ CALL = b"import ctypes\nctypes.CDLL(find('cublas'))\n"
     ],
     ids=range(12),
 )
-def test_code_that_cannot_be_parsed_ends_nothing(tmp_path: Path, text: bytes, code: str) -> None:
+def test_code_that_cannot_be_parsed_ends_nothing(tmp_path, text, code):
     assert [f.code for f in findings_of(tmp_path, a=text)] == [code]
 
 
 @pytest.mark.thorough
-def test_no_more_than_a_budget_is_parsed() -> None:
+def test_no_more_than_a_budget_is_parsed():
     parser = Parser()
     one = b"x = 1\n" * 25_000
     trees = [source.tree for _ in range(8) if (source := parser.parse(one))]
@@ -461,7 +447,7 @@ def test_no_more_than_a_budget_is_parsed() -> None:
 # Programs in wheels: who starts them, and what they find without anything imported.
 
 
-def test_a_program_starts_with_nothing_imported(tmp_path: Path) -> None:
+def test_a_program_starts_with_nothing_imported(tmp_path):
     program = elf(needed=["libc10.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
     report = audit([wheel(tmp_path, {"demo/bin/tool": program}, requires=["torch"])])
     assert [f.severity for f in said(report, "GF202")] == ["error"]
@@ -482,7 +468,7 @@ STARTER = b"import os, subprocess\nos.environ['LD_LIBRARY_PATH'] = libs\nsubproc
         ("demo/run.py", b"print(os.environ['LD_LIBRARY_PATH'])\n", "error"),
     ],
 )
-def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, severity: str) -> None:
+def test_python_code_may_start_programs(tmp_path, file, text, severity):
     program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
     files = {"demo/bin/tool": program, "demo/lib/libx.so": elf(soname="libx.so"), file: text}
     assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
@@ -496,9 +482,7 @@ def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, 
         ("demo/bin/worker", {}, "error"),
     ],
 )
-def test_a_program_in_a_wheel_without_code_is_started_by_others(
-    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
-) -> None:
+def test_a_program_in_a_wheel_without_code_is_started_by_others(tmp_path, file, code, severity):
     program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
     report = audit([wheel(tmp_path, {file: program, "demo/lib/libx.so": elf(soname="libx.so"), **code})])
     assert [f.severity for f in said(report, "GF202")] == [severity]
@@ -542,9 +526,7 @@ SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points
         ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": b"start = 1\n"}, "error"),
     ],
 )
-def test_what_is_called_like_a_program_may_start_it(
-    tmp_path: Path, beside: dict[str, bytes], severity: str
-) -> None:
+def test_what_is_called_like_a_program_may_start_it(tmp_path, beside, severity):
     program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
     files = {"prefix/bin/tool": program, "prefix/lib/libx.so": elf(soname="libx.so"), **beside}
     (found,) = said(audit([wheel(tmp_path, files)]), "GF202")
@@ -560,9 +542,7 @@ def test_what_is_called_like_a_program_may_start_it(
         ("libpart.so", {"demo/__init__.py": b"x = 1\n"}, "error"),
     ],
 )
-def test_a_wheel_of_libraries_is_for_others(
-    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
-) -> None:
+def test_a_wheel_of_libraries_is_for_others(tmp_path, file, code, severity):
     data = "demo-1.0.data/data/lib"
     files = {
         f"{data}/libcore.so": elf(soname="libcore.so"), f"{data}/{file}": elf(needed=["libcore.so"]), **code
@@ -570,7 +550,7 @@ def test_a_wheel_of_libraries_is_for_others(
     assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
 
 
-def test_a_program_finds_the_libraries_of_packages_by_their_folders(tmp_path: Path) -> None:
+def test_a_program_finds_the_libraries_of_packages_by_their_folders(tmp_path):
     needed = ["libcuopt_mathopt.so", "libcudss.so.0", "libcudss.so.7"]  # no table has the last one
     requires = ["libcuopt-mathopt-cu12==26.10.*", "nvidia-cudss-cu12"]
     path = "$ORIGIN/../../libcuopt_mathopt/lib64:$ORIGIN/../../nvidia/cu12/lib"
@@ -598,9 +578,7 @@ def test_a_program_finds_the_libraries_of_packages_by_their_folders(tmp_path: Pa
         ("$ORIGIN/../lib64/python3.11/site-packages", ["info"]),
     ],
 )
-def test_a_program_finds_the_packages_of_its_python(
-    folder: str, severities: list[str], tmp_path: Path
-) -> None:
+def test_a_program_finds_the_packages_of_its_python(folder, severities, tmp_path):
     program = elf(needed=["liba.so"], runpath=f"{folder}/demo", interpreter="/lib64/ld-linux-x86-64.so.2")
     files = {"demo-1.0.data/scripts/demo": program, "demo/liba.so": elf(soname="liba.so")}
     findings = audit([wheel(tmp_path, files)]).findings
@@ -611,13 +589,13 @@ def test_a_program_finds_the_packages_of_its_python(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", [SCRIPT, CONSOLE])
-def test_a_script_of_empty_lines_takes_no_time(file: str, tmp_path: Path) -> None:
+def test_a_script_of_empty_lines_takes_no_time(file, tmp_path):
     """It took minutes: each line was searched to the end of the file."""
     files = {"demo/ext.so": elf(needed=["libnuma.so.1"]), file: b"#!python" + b"\n" * 200_000}
     assert said(audit([wheel(tmp_path, files)]), "GF201")
 
 
-def test_a_command_with_the_name_of_a_library_does_not_open_it(tmp_path: Path) -> None:
+def test_a_command_with_the_name_of_a_library_does_not_open_it(tmp_path):
     """The linker aborts the process unless code opens libx.so.1 first, and `x` is only a program."""
     files = {
         "demo/ext.cpython-311-x86_64-linux-gnu.so": elf(versions={"libx.so.1": ["LIBX_1"]}),
@@ -628,7 +606,7 @@ def test_a_command_with_the_name_of_a_library_does_not_open_it(tmp_path: Path) -
     assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF211")] == ["warning"]
 
 
-def test_a_part_that_is_opened_by_its_bare_name_is_not_there(tmp_path: Path) -> None:
+def test_a_part_that_is_opened_by_its_bare_name_is_not_there(tmp_path):
     name = "libcudnn-463fd6d5.so.8.9.7"
     files = {
         f"demo.libs/{name}": elf(soname=name, sections={".rodata": b"\0libcudnn_ops_infer.so.8\0"}),

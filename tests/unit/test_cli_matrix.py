@@ -14,7 +14,6 @@ import yaml
 from draws import draws
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from plan_samples import LoadRecipe
 
 from gpuforge.cli import matrix
 from gpuforge.cli.main import run
@@ -319,10 +318,7 @@ def test_the_workflow_of_init_uses_what_the_jobs_have(recipe, capsys):
     machine=st.sampled_from(["x86_64", "aarch64"]),
 )
 @draws(10, HealthCheck.function_scoped_fixture)
-def test_github_and_gitlab_run_the_same_jobs(
-    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], pythons: list[str], images: list[str],
-    naming: list[str], machine: str,
-) -> None:  # fmt: skip
+def test_github_and_gitlab_run_the_same_jobs(recipe, capsys, pythons, images, naming, machine):
     file = recipe(
         ('python = ["3.11", "3.13"]', f"python = {json.dumps(pythons)}"),
         add=f"[wheel]\nimage = {json.dumps(images)}\nnaming = {json.dumps(naming)}\n",

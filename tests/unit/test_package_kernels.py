@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -40,7 +38,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
+def test_the_index_lists_the_images_in_the_fatbin(project):
     content = fatbin(image(2, 80), image(2, 90), image(1, 120, 9, 0), image(8, 90))
     out = run_fallback(project, content)
     folder = out / "kernels" / "default-kernels"
@@ -96,9 +94,7 @@ def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
         ("KERNEL(plain)", ["", ""]),
     ],
 )
-def test_a_kernel_with_c_linkage_has_the_types_of_its_declaration(
-    project: Path, source: str, types: list[str]
-) -> None:
+def test_a_kernel_with_c_linkage_has_the_types_of_its_declaration(project, source, types):
     (project / "kernels" / "saxpy.cu").write_text(source)
     index = json.loads(
         (run_fallback(project, fatbin(image(2, 80))) / "kernels/default-kernels/index.json").read_text()
@@ -108,21 +104,21 @@ def test_a_kernel_with_c_linkage_has_the_types_of_its_declaration(
 
 
 @pytest.mark.parametrize("content", [b"", b"not one", fatbin(image(2, 80))[:-8]])
-def test_a_damaged_fatbin_is_refused(project: Path, content: bytes) -> None:
+def test_a_damaged_fatbin_is_refused(project, content):
     with pytest.raises(
         ActionError, match=r"^what was compiled from kernels/saxpy\.cu is not an intact fatbin\n"
     ):
         run_fallback(project, content)
 
 
-def test_a_fatbin_without_an_image_to_load_is_refused(project: Path) -> None:
+def test_a_fatbin_without_an_image_to_load_is_refused(project):
     with pytest.raises(
         ActionError, match=r"^saxpy\.fatbin, compiled from kernels/saxpy\.cu, holds no GPU image\n"
     ):
         run_fallback(project, fatbin(image(8, 90)))
 
 
-def test_a_module_without_a_kernel_is_refused(project: Path) -> None:
+def test_a_module_without_a_kernel_is_refused(project):
     with pytest.raises(
         ActionError,
         match=r"^kernels/saxpy\.cu: this module has no kernel\n  hint: declare its kernels __global__, and",
@@ -130,7 +126,7 @@ def test_a_module_without_a_kernel_is_refused(project: Path) -> None:
         run_fallback(project, fatbin(image(1, 90, 8, 4, b".version 8.4\n.target sm_90\n")))
 
 
-def test_images_with_different_kernels_are_refused(project: Path) -> None:
+def test_images_with_different_kernels_are_refused(project):
     other = PTX.replace(b".param .u32 plain_param_1", b".param .u64 plain_param_1")
     with pytest.raises(
         ActionError,
@@ -139,14 +135,14 @@ def test_images_with_different_kernels_are_refused(project: Path) -> None:
         run_fallback(project, fatbin(image(2, 90), image(1, 90, 8, 4), image(1, 100, 8, 4, other)))
 
 
-def test_an_image_whose_kernels_cannot_be_read_is_refused(project: Path) -> None:
+def test_an_image_whose_kernels_cannot_be_read_is_refused(project):
     with pytest.raises(
         ActionError, match=r"^kernels/saxpy\.cu: its kernels cannot be read from what the compiler made"
     ):
         run_fallback(project, fatbin(image(2, 90, code=CUBIN_13_0[:-200])))
 
 
-def test_an_index_that_no_reader_takes_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_no_reader_takes_is_refused(project, monkeypatch):
     monkeypatch.setattr(document, "LARGEST", 1000)
     with pytest.raises(
         ActionError, match=r"^default-kernels/index\.json has \d+ bytes, and its readers take 1000"
@@ -154,7 +150,7 @@ def test_an_index_that_no_reader_takes_is_refused(project: Path, monkeypatch: py
         run_fallback(project, fatbin(image(2, 80)))
 
 
-def test_two_sources_of_one_name_are_refused(project: Path) -> None:
+def test_two_sources_of_one_name_are_refused(project):
     (project / "saxpy.cu").write_bytes(SAXPY)
     with pytest.raises(ActionError, match="has two sources that give a module 'saxpy'"):
         run_fallback(project, fatbin(image(2, 80)), ("kernels/saxpy.cu", "saxpy.cu"))
@@ -186,7 +182,7 @@ def user_compiled(project: Path, *argv: str) -> Path:
     )
 
 
-def test_sources_are_laid_out_with_their_recipe(project: Path) -> None:
+def test_sources_are_laid_out_with_their_recipe(project):
     out = user_compiled(project, "{compiler}", "-O2", "{sources}", "-o", "{output}")
     folder = out / "sources" / "default-kernels"
     header = hashlib.sha256(b"#define N 1\n").hexdigest()
@@ -207,7 +203,7 @@ def test_sources_are_laid_out_with_their_recipe(project: Path) -> None:
     assert (folder / "kernels" / "size.h").is_file()
 
 
-def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path) -> None:
+def test_a_library_is_measured_again_after_the_wheel_was_repaired(project):
     (project / "built").write_bytes(b"a library")
     made = {"family": "g++", "version": "12.2.0"}
     out = run(
@@ -268,14 +264,14 @@ def index_libraries_for(project: Path, *requested: KernelImage, has: bytes) -> P
     return project / "out" / "kernels"
 
 
-def test_two_libraries_for_one_target_are_refused(project: Path) -> None:
+def test_two_libraries_for_one_target_are_refused(project):
     level = KernelImage("library", CpuLevel("x86-64-v3"))
     with pytest.raises(ActionError) as raised:
         index_libraries_for(project, level, level, has=b"a library")
     assert str(raised.value).splitlines()[0] == "object 'default-kernels' has two libraries for x86-64-v3"
 
 
-def test_a_library_with_code_for_another_gpu_than_the_requested_one_is_refused(project: Path) -> None:
+def test_a_library_with_code_for_another_gpu_than_the_requested_one_is_refused(project):
     code = b"\0\n.version 7.6\n.target sm_50\n.address_size 64\n.visible .entry f() { ret; }" + b"\n" * 120
     (out,) = index_libraries_for(project, KernelImage("ptx", Arch(5, 0)), has=code).rglob("index.json")
     assert json.loads(out.read_text())["libraries"][0]["images"] == [
@@ -303,7 +299,7 @@ def test_a_library_with_code_for_another_gpu_than_the_requested_one_is_refused(p
         "-DURL=file:///build",
     ],
 )
-def test_a_recipe_must_not_name_the_build_machines_paths(project: Path, word: str) -> None:
+def test_a_recipe_must_not_name_the_build_machines_paths(project, word):
     with pytest.raises(ActionError, match=f"names a path of the build machine: {word}\n"):
         user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
 
@@ -311,18 +307,18 @@ def test_a_recipe_must_not_name_the_build_machines_paths(project: Path, word: st
 @pytest.mark.parametrize(
     "word", ["-I{include}", "kernels/x.h", "-std=c++17", "-D=x", "-gpu=cc{arch}", "-DURL=http://x"]
 )
-def test_other_flags_may_stand_in_a_recipe(project: Path, word: str) -> None:
+def test_other_flags_may_stand_in_a_recipe(project, word):
     out = user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
     (shipped,) = out.rglob("recipe.json")
     assert word in json.loads(shipped.read_text())["toolchains"][0]["argv"]
 
 
-def test_a_recipe_needs_its_placeholders(project: Path) -> None:
+def test_a_recipe_needs_its_placeholders(project):
     with pytest.raises(ActionError, match=r"for host has no \{sources\} and no \{output\}\n"):
         user_compiled(project, "{compiler}")
 
 
-def test_a_wrong_request_is_a_usage_error_with_every_mistake() -> None:
+def test_a_wrong_request_is_a_usage_error_with_every_mistake():
     gathered = {"name": "x", "kind": "other", "sources": [], "abi": "", "more": 1}
     spec = {"gathered": gathered, "extra": 1, "sources": "."}
     with pytest.raises(UsageError) as caught:
@@ -335,7 +331,7 @@ def test_a_wrong_request_is_a_usage_error_with_every_mistake() -> None:
     ]
 
 
-def test_kernels_and_runtime_go_into_the_import_package(project: Path) -> None:
+def test_kernels_and_runtime_go_into_the_import_package(project):
     packed = run_fallback(project, fatbin(image(2, 80)))
     tree = project / "tree"
     (tree / "demo-1.data" / "platlib" / "demo" / "gpu").mkdir(parents=True)
@@ -350,7 +346,7 @@ def test_kernels_and_runtime_go_into_the_import_package(project: Path) -> None:
         embed.kernel_sets(tree, "demo.gpu", [packed])
 
 
-def test_a_wheel_without_the_import_package_is_an_error_that_names_its_import_packages(project: Path) -> None:
+def test_a_wheel_without_the_import_package_is_an_error_that_names_its_import_packages(project):
     tree = project / "tree"
     (tree / "demo").mkdir(parents=True)
     (tree / "demo-1.dist-info").mkdir()
@@ -361,7 +357,7 @@ def test_a_wheel_without_the_import_package_is_an_error_that_names_its_import_pa
     )
 
 
-def test_a_compiler_of_a_package_with_an_extra_has_the_version_of_the_lock(tmp_path: Path) -> None:
+def test_a_compiler_of_a_package_with_an_extra_has_the_version_of_the_lock(tmp_path):
     lock = tmp_path / "lock.json"
     wheels = {"numpy-2.0-py3-none-any.whl": "00", "my_compiler-1.2-py3-none-any.whl": "11"}
     value_file.write(LockedWheels(("My.Compiler[gpu]>=1",), wheels), lock)
@@ -404,8 +400,8 @@ def packed(folder: Path, *functions: str, by_recipe: bool = False, other: str = 
     ],
 )
 def test_sources_have_the_header_for_errors_if_they_include_it_and_the_project_has_none(
-    tmp_path: Path, text: str, own: tuple[str, ...], includes: list[str]
-) -> None:
+    tmp_path, text, own, includes
+):
     (tmp_path / "mod").mkdir()
     for name, content in {"k.cu": text, **dict.fromkeys(own, "// the project's\n")}.items():
         (tmp_path / name).write_text(content)
@@ -417,13 +413,13 @@ def test_sources_have_the_header_for_errors_if_they_include_it_and_the_project_h
 
 
 @pytest.mark.parametrize("by_recipe", [False, True])
-def test_a_function_has_the_symbol_or_the_name_of_its_kernel(tmp_path: Path, by_recipe: bool) -> None:
+def test_a_function_has_the_symbol_or_the_name_of_its_kernel(tmp_path, by_recipe):
     functions = ("scale", "plain", "_ZN2ns4heatEv", "gpuforge_abi_id", "helper")
     embed.check_cpu_functions(packed(tmp_path, *functions, by_recipe=by_recipe))
 
 
 @pytest.mark.parametrize("by_recipe", [False, True])
-def test_kernels_without_a_function_are_named(tmp_path: Path, by_recipe: bool) -> None:
+def test_kernels_without_a_function_are_named(tmp_path, by_recipe):
     with pytest.raises(ActionError) as error:
         embed.check_cpu_functions(packed(tmp_path, "_Z5scalePd", "plain", by_recipe=by_recipe))
     assert str(error.value) == (
@@ -432,5 +428,5 @@ def test_kernels_without_a_function_are_named(tmp_path: Path, by_recipe: bool) -
     )
 
 
-def test_a_library_of_another_set_is_not_compared(tmp_path: Path) -> None:
+def test_a_library_of_another_set_is_not_compared(tmp_path):
     embed.check_cpu_functions(packed(tmp_path, "helper", other="others-cpu"))

@@ -1,7 +1,5 @@
 """What is refused before anything runs, in all of its places at once."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -18,13 +16,13 @@ from gpuforge.plan.survey import unfit_compilers
 from gpuforge.toolchains.toolchain import Compiler
 
 
-def test_a_pattern_without_a_file_is_an_error(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_pattern_without_a_file_is_an_error(recipe, machine):
     file = recipe(("kernels/*.cu", "kernel/*.cu"))
     with pytest.raises(UsageError, match=r"object 'default-kernels': 'kernel/\*\.cu' matches no file"):
         plan_of(file, machine)
 
 
-def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
+def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe, machine):
     files = 'files = ["**/*.so"]'
     found = problems(recipe((files, f'{files}\nneeds = ["cufft", "cublass", "zlib"]')), machine)
     assert [(d.message, d.hint) for d in found] == [
@@ -40,7 +38,7 @@ def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: LoadRecip
     plan_of(recipe((files, f'{files}\nneeds = ["cufft", "nvjitlink", "cuda", "OpenCL"]')), machine)
 
 
-def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: LoadRecipe, machine: Machine) -> None:
+def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe, machine):
     file = recipe(
         ('toolchain = "device"', 'toolchain = "other"\nkind = "library"\nstands-in-for = "mechanisms"'),
         (
@@ -65,7 +63,7 @@ toolchain = "host"
     assert all(d.hint for d in found)
 
 
-def test_gxx_gets_no_cuda(recipe: LoadRecipe, machine: Machine) -> None:
+def test_gxx_gets_no_cuda(recipe, machine):
     def mixed(compiler: str) -> ManifestFile:
         return recipe(
             ('sources = ["mod/*.cpp"]', 'sources = ["mod/*.cpp", "kernels/*.cu"]'),
@@ -97,17 +95,13 @@ def offloading(recipe: LoadRecipe, compiler: str, head: str = "[toolchains.other
     ("compiler", "names"),
     [('compiler = "nvc++"', ["nvhpcatm", "nvomp"]), (CLANG, ["omp", "omptarget"])],
 )
-def test_runtimes_of_one_release_are_left_to_the_users_machine(
-    recipe: LoadRecipe, machine: Machine, compiler: str, names: list[str]
-) -> None:
+def test_runtimes_of_one_release_are_left_to_the_users_machine(recipe, machine, compiler, names):
     (problem,) = problems(offloading(recipe, compiler), machine)
     assert "runtimes that fit one release and must not be copied into a wheel" in problem.message
     assert f'[wheel] exclude = ["{names[0]}", "{names[1]}"' in problem.hint
 
 
-def test_a_host_compilers_gpu_code_is_for_the_architectures_of_the_cell(
-    recipe: LoadRecipe, machine: Machine
-) -> None:
+def test_a_host_compilers_gpu_code_is_for_the_architectures_of_the_cell(recipe, machine):
     """nvc++ was not run: its manual joins architectures with commas."""
     left_out = """[wheel]
 exclude = ["omp", "omptarget", "nvhpcatm", "nvomp", "nvcpumath", "nvc", "acchost", "acccuda"]
@@ -128,7 +122,7 @@ exclude = ["omp", "omptarget", "nvhpcatm", "nvomp", "nvcpumath", "nvc", "acchost
         assert action.inputs["toolkit"]
 
 
-def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_path_that_would_change_nothing_is_refused(recipe, machine):
     assert plan_of(recipe(('compiler = "g++"', 'compiler = "g++"\npath = "/usr/bin/g++"')), machine).actions
     file = recipe(
         ('toolchains = ["', 'toolchains = ["theirs", "'),
@@ -152,7 +146,7 @@ def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine
     ]
 
 
-def test_an_action_before_what_it_needs_is_refused(recipe: LoadRecipe, machine: Machine) -> None:
+def test_an_action_before_what_it_needs_is_refused(recipe, machine):
     plan = plan_of(recipe(), machine, **ONE_CELL)
     some = [action for action in plan.actions if action.id != "cu13.0/toolkit"]
     with pytest.raises(ValueError, match=r"needs cu13\.0/toolkit, which does not come before it in the plan"):
@@ -161,7 +155,7 @@ def test_an_action_before_what_it_needs_is_refused(recipe: LoadRecipe, machine: 
         keys(reversed(plan.actions))
 
 
-def test_an_nvcc_outside_the_declared_range_is_refused(recipe: LoadRecipe, machine: Machine) -> None:
+def test_an_nvcc_outside_the_declared_range_is_refused(recipe, machine):
     file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\nversion = "<13"'))
     (problem,) = unfit_compilers(file, "13", machine.locations[0].toolkits["13"])
     assert problem.message == "[cuda.13] has nvcc 13.0.88, which is not <13"
@@ -177,22 +171,20 @@ def test_an_nvcc_outside_the_declared_range_is_refused(recipe: LoadRecipe, machi
         ("../recipe/kernels/*.cu", "leads out of the manifest's folder"),
     ],
 )
-def test_patterns_that_are_wrong(recipe: LoadRecipe, machine: Machine, pattern: str, message: str) -> None:
+def test_patterns_that_are_wrong(recipe, machine, pattern, message):
     with pytest.raises(UsageError, match=message) as caught:
         plan_of(recipe(("kernels/*.cu", pattern)), machine)
     assert caught.value.diagnostics[0].place
 
 
-def test_two_sources_of_one_module_name_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
+def test_two_sources_of_one_module_name_are_refused(recipe, machine):
     file = recipe(('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu", "one.cu"]'), header="one.cu")
     with pytest.raises(UsageError, match=r"kernels/one\.cu and one\.cu would both give the module 'one'"):
         plan_of(file, machine)
 
 
 @pytest.mark.parametrize("naming", ["plain", "suffix", "local"])
-def test_wheels_that_would_overwrite_each_other_are_refused(
-    recipe: LoadRecipe, machine: Machine, naming: str
-) -> None:
+def test_wheels_that_would_overwrite_each_other_are_refused(recipe, machine, naming):
     second = "12" if naming == "plain" else "13.1"
     file = recipe(
         ("[cuda.12]\n", f'[cuda."{second}"]\n'),
@@ -219,9 +211,7 @@ def test_wheels_that_would_overwrite_each_other_are_refused(
         ("kernels/more.cu", "../../outside.h"),
     ],
 )
-def test_no_link_leads_out_of_the_project(
-    recipe: LoadRecipe, machine: Machine, link: str, target: str
-) -> None:
+def test_no_link_leads_out_of_the_project(recipe, machine, link, target):
     """What lies outside would be built, shipped, or printed by a test."""
     file = recipe()
     file.folder.with_name("outside.h").write_text("secret")
@@ -232,7 +222,7 @@ def test_no_link_leads_out_of_the_project(
         plan_of(file, machine, **ONE_CELL)
 
 
-def test_a_pipe_is_no_source(recipe: LoadRecipe, machine: Machine) -> None:
+def test_a_pipe_is_no_source(recipe, machine):
     file = recipe()
     os.mkfifo(file.folder / "src/wait")
     with pytest.raises(UsageError, match=r"src/wait is a pipe, and sources are files and folders"):

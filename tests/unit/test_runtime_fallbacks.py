@@ -83,16 +83,11 @@ def test_one_feature_that_is_lacking_is_enough_for_the_level_below(home, tmp_pat
         assert ops(home, tmp_path, flags).load().answer() == level - 1, name
 
 
-def test_a_gpu_that_the_library_is_for_comes_before_any_cpu(home: Path, tmp_path: Path, stub: str) -> None:  # noqa: F811
+def test_a_gpu_that_the_library_is_for_comes_before_any_cpu(home, tmp_path, stub):  # noqa: F811
     assert ops(home, tmp_path, V4, stub).load().answer() == 100
 
 
-def test_each_library_is_explained(
-    home: Path,
-    tmp_path: Path,
-    stub: str,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_library_is_explained(home, tmp_path, stub, monkeypatch):  # noqa: F811
     monkeypatch.setenv("STUB_CAPABILITY", "86")
     assert ops(home, tmp_path, V2, stub).explain() == (
         "kernel library gpu-ops\n"
@@ -120,13 +115,13 @@ def test_each_library_is_explained(
     ],
 )
 def test_a_gpu_or_driver_that_does_not_fit_gives_way_to_the_cpu(
-    home: Path,
-    tmp_path: Path,
-    stub: str,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    variables: dict[str, str],
-    reason: str,
-) -> None:
+    home,
+    tmp_path,
+    stub,
+    monkeypatch,
+    variables,
+    reason,  # noqa: F811
+):
     monkeypatch.setenv("STUB_CAPABILITY", "80")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -142,11 +137,7 @@ def test_a_gpu_that_is_switched_off_is_not_looked_for(home, tmp_path):
     assert "switched off (GPUFORGE_DISABLE_GPU=1)" in own.explain()
 
 
-def test_a_damaged_library_gives_way_to_the_next(
-    home: Path,
-    tmp_path: Path,
-    stub: str,  # noqa: F811
-) -> None:
+def test_a_damaged_library_gives_way_to_the_next(home, tmp_path, stub):  # noqa: F811
     here = Path(shutil.copytree(home, tmp_path / "home"))
     file = here / "kernels/gpu-ops/libgpu-ops.so"
     file.write_bytes(file.read_bytes()[:-1])

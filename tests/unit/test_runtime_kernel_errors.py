@@ -1,7 +1,5 @@
 """Errors inside kernels: an exception with the element, the line and the kernel, and nothing is written back."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
@@ -77,14 +75,14 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Checked:
 
 
 @pytest.mark.thorough
-def test_without_an_error_the_result_is_written(root: Checked) -> None:
+def test_without_an_error_the_result_is_written(root):
     y = np.full(4, 7, "f4")
     root.launch(1, 4, np.array([0, 1, 4, 9], "f4"), y, np.uint64(4))
     assert y.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.thorough
-def test_an_error_has_its_place_and_nothing_is_written(root: Checked) -> None:
+def test_an_error_has_its_place_and_nothing_is_written(root):
     y = np.full(4, 7, "f4")
     with pytest.raises(
         KernelError, match=r"^element 2: no root of a negative number \(kernel root, "
@@ -96,7 +94,7 @@ def test_an_error_has_its_place_and_nothing_is_written(root: Checked) -> None:
 
 
 @pytest.mark.thorough
-def test_an_index_out_of_bounds_is_found_before_it_is_used(root: Checked) -> None:
+def test_an_index_out_of_bounds_is_found_before_it_is_used(root):
     y = np.full(4, 7, "f4")
     with pytest.raises(KernelError, match=r"^element 3: the index is out of bounds"):
         root.launch(1, 4, np.ones(4, "f4"), y, np.uint64(3))
@@ -119,7 +117,7 @@ def test_an_index_out_of_bounds_is_found_before_it_is_used(root: Checked) -> Non
     ],
     ids=["nvcc", "clang++"],
 )
-def test_the_header_compiles_for_nvidias_gpus(tmp_path: Path, argv: list[str], before: str) -> None:
+def test_the_header_compiles_for_nvidias_gpus(tmp_path, argv, before):
     """NVRTC compiles it in tests/integration/test_compilers_from_pypi.py."""
     if not shutil.which(argv[0]):
         pytest.skip(f"{argv[0]} is not installed")
