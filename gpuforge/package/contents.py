@@ -1,5 +1,6 @@
 """What a wheel gets from gpuforge, as values: sets of kernels and sources, and kernels wheels."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -155,6 +156,8 @@ class FrontExtra:
 
 FOLDER = Path(__file__).resolve().parents[1] / "runtime"
 SUFFIXES = frozenset({".py", ".c", ".h"})  # of the files that go into wheels
+# In a module of gpuforge, the imports for type checkers, which do not run.
+FOR_TYPES = re.compile(r"\nif TYPE_CHECKING:(?:\n[ \t]+.*|\n(?=\n|[ \t]))+")
 ABI_C = FOLDER / "abi.c"  # compiled into each library that has an ABI id
 ERRORS_H = FOLDER / "gpuforge_errors.h"  # for all sources of kernels
 FOR_COMPILERS = (ABI_C, ERRORS_H)

@@ -22,7 +22,6 @@ _ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = contents.SUFFIXES | {".toml", ".json", ".sh"}  # of the files that outputs depend on
 # The imports of a module of gpuforge, also those within functions, and the names of files beside it or in its `data`. A
 # test holds that these patterns find what Python's parser finds; they are 20 times as fast, as each begins with a text.
-_FOR_TYPES = re.compile(r"\nif TYPE_CHECKING:(?:\n[ \t]+.*|\n(?=\n|[ \t]))+")
 _IMPORT = re.compile(
     r"\n[ \t]*(?:from (gpuforge[\w.]*|\.[\w.]*) import (\([^)]*\)|.*)|import (gpuforge[\w.]*))"
 )
@@ -108,7 +107,7 @@ def read_by(file: str) -> frozenset[str]:
     """
     if not file.endswith(".py"):
         return frozenset()
-    text = _FOR_TYPES.sub("", "\n" + _content(file).decode())
+    text = contents.FOR_TYPES.sub("", "\n" + _content(file).decode())
     if _OF_STEP.search(text):
         text = _PLANNING.sub("", text)
     folder = file.rpartition("/")[0]

@@ -1,5 +1,6 @@
 """A wheel gets the parts of the runtime that it needs; everything in it works without the others."""
 
+import ast
 import hashlib
 import json
 import shutil
@@ -16,7 +17,7 @@ import set_samples
 from runtime_samples import built_stub, write_set
 
 from gpuforge.package import c_header, embed, kernels_wheel
-from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
+from gpuforge.package.contents import FOLDER, KernelsWheel, KernelsWheelSet
 from gpuforge.runtime import HOMES
 
 __all__ = ["built_stub"]
@@ -405,3 +406,28 @@ def test_the_header_is_there_if_the_manifest_wants_it(tmp_path):
 def test_optional_parts_are_modules_that_something_enters():
     modules: Mapping[str, object] = embed._modules()
     assert embed.OPTIONAL.keys() <= modules.keys()
+
+
+def test_the_imports_of_the_runtime_are_those_that_the_parser_finds():
+    modules = embed._modules()
+    found = {
+        name: {each for each in embed._read(path).imports if each[0] in modules}
+        for name, path in modules.items()
+    }
+    assert found == {name: set(_imports(path, modules)) for name, path in modules.items()}
+
+
+def _imports(path, modules):
+    """Yield the modules that a module of the runtime imports, each with whether it does so at its top."""
+    package = path.relative_to(FOLDER).parent.parts
+    todo = [(ast.parse(path.read_text()), True)]
+    while todo:
+        parent, at_top = todo.pop()
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+                continue
+            todo.append((node, at_top and not isinstance(node, ast.FunctionDef)))
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = ".".join([*package[: len(package) + 1 - node.level], *filter(None, [node.module])])
+                names = (base, *(f"{base}.{alias.name}".lstrip(".") for alias in node.names))
+                yield from ((name, at_top) for name in names if name in modules)
