@@ -114,14 +114,7 @@ def test_each_library_is_explained(home, tmp_path, stub, monkeypatch):  # noqa: 
         ({"STUB_DEVICES": "0"}, "the driver sees no GPU"),
     ],
 )
-def test_a_gpu_or_driver_that_does_not_fit_gives_way_to_the_cpu(
-    home,
-    tmp_path,
-    stub,
-    monkeypatch,
-    variables,
-    reason,  # noqa: F811
-):
+def test_a_gpu_or_driver_that_does_not_fit_gives_way(home, tmp_path, stub, monkeypatch, variables, reason):  # noqa: F811
     monkeypatch.setenv("STUB_CAPABILITY", "80")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
