@@ -79,12 +79,19 @@ def elf(
     sections = {**(sections or {}), **({".dynsym": symbols} if symbols else {})}
     needs = _version_needs(versions or {}, table)
     base = 64 + 56 * 4
-    parts = {"needs": needs, "interp": interpreter.encode() + b"\0" + segment[1], "strings": table.data}
+    numbers = bytes(2 * len([*undefined, *defined])) or b"\0" if versions else b""
+    parts = {
+        "needs": needs,
+        "numbers": numbers,
+        "interp": interpreter.encode() + b"\0" + segment[1],
+        "strings": table.data,
+    }
     offsets, position = {}, base
     for name, data in parts.items():
         offsets[name], position = position, position + len(data)
     dynamic += [(DT["strtab"], offsets["strings"]), (DT["strsz"], len(table.data))]
     dynamic += [(0x6FFFFFFE, offsets["needs"]), (0x6FFFFFFF, len(versions))] if versions else []
+    dynamic += [(0x6FFFFFF0, offsets["numbers"])] if versions else []
     packed = b"".join(struct.pack("<qQ", *entry) for entry in [*dynamic, (0, 0)])
     offsets["dynamic"] = position
     body = b"".join(parts.values()) + packed

@@ -21,7 +21,7 @@ from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 GLIBC = {"libc.so.6": ["GLIBC_2.17"]}
 PLAIN = elf(versions=GLIBC)
 TAG = "manylinux_2_17_x86_64"
-RELR = ((36, 0x100), (37, 8))
+RELR = ((36, 0x100), (35, 0), (37, 8))
 GNU_STACK, UNKNOWN = struct.pack("<I", 0x6474E551), struct.pack("<I", 0x65041580)
 VERNEEDNUM = 0x6FFFFFFF
 

@@ -27,9 +27,12 @@ READ_ONLY = PLAIN[: 64 + 56 + 4] + b"\4" + PLAIN[64 + 56 + 5 :]  # its dynamic s
 DYNAMIC_SIZE: int = struct.unpack_from("<Q", PLAIN, 64 + 56 + SIZE)[0]
 
 
-def changed(segment: int, field: int, value: int) -> bytes:
-    """Return the sample with this much added to a field of a program header."""
-    data = bytearray(PLAIN)
+VERSYM = struct.pack("<q", 0x6FFFFFF0)
+
+
+def changed(segment: int, field: int, value: int, sample: bytes = PLAIN) -> bytes:
+    """Return a sample with this much added to a field of a program header."""
+    data = bytearray(sample)
     place = 64 + 56 * segment + field
     (old,) = struct.unpack_from("<Q", data, place)
     struct.pack_into("<Q", data, place, old + value)
@@ -95,6 +98,13 @@ def relocated(place: int, kind: int, dynamic_flags: int = 6, symbol: int = 0) ->
     return bytes(data)
 
 
+def counted(relative: int, kind: int) -> bytes:
+    """Return a sample with one relocation, of which so many count as relative."""
+    row = struct.pack("<QII", 64, kind, 0) + bytes(8)
+    dynamic = [(7, 64 + 56 * 4 + 1), (8, 24), (9, 24), (0x6FFFFFF9, relative)]
+    return elf(segment=(0x6474E552, row), dynamic=dynamic)
+
+
 DYNAMIC_READ = 4  # the permissions of a dynamic section that may only be read
 
 BROKEN = {
@@ -130,7 +140,18 @@ BROKEN = {
     "a relocation outside of all segments": ("error", relocated(1 << 20, 8)),
     "a relocation of what may only be read": ("error", with_flags(4, relocated(64, 8, DYNAMIC_READ))),
     "more counted relocations than there are": ("error", elf(dynamic=[(0x6FFFFFF9, 8)])),
+    "a count of relative relocations with another": ("error", counted(1, 6)),
     "relocations without their size": ("error", elf(dynamic=[(7, 64), (8, 0)])),
+    "a table of initialization without its size": ("error", elf(dynamic=[(25, 64)])),
+    "a table of initialization in the file's header": ("error", elf(dynamic=[(25, 0), (27, 8)])),
+    "code of the end behind the file": ("error", changed(LOAD, MEMORY, 4096, elf(dynamic=[(13, 4000)]))),
+    "a hash table without symbols": ("error", elf(dynamic=[(0x6FFFFEF5, 64)])),
+    "functions without the kind of their relocations": ("error", elf(dynamic=[(6, 64), (23, 64), (2, 0)])),
+    "needed versions without those of symbols": (
+        "error",
+        elf(versions={"libc.so.6": ["GLIBC_2.17"]}).replace(VERSYM, struct.pack("<q", 0x6FFFFFF1)),
+    ),
+    "a dynamic section among zeros": ("error", changed(LOAD, MEMORY, 64, with_short_load())),
     "packed relocations of 16 bytes": ("error", elf(dynamic=[(36, 64), (37, 16)])),
     "a relocation by a symbol that is not there": ("error", relocated(64, 8, symbol=7)),
     "thread-local variables of 8 GB": ("error", with_tls(16, memory=1 << 33)),
@@ -234,6 +255,10 @@ INIT_TABLE = "the table of initialization (DT_INIT_ARRAY)"
     (["-Wl,-z,lazy"], lambda data: sealed(data, ".got.plt"), LAZY, "sealed"),
     ([], zeros_in_file, ".bss", "not mapped"),
     (["-nostdlib", "-Dconstructor=used"], lambda data: with_segment(data, 1, 4, 4, PF_X), ".plt", "not executable"),
+    ([], lambda data: with_segment(data, 1, SIZE, 40, PF_X), "the code of the end (DT_FINI)", "empty"),
+    (["-nostdlib", "-Dconstructor=used"], lambda data: with_segment(data, 1, SIZE, 8, PF_X), ".plt", "empty"),
+    ([], lambda data: with_segment(data, 1, OFFSET, 8192, PF_X), ".init", "place"),
+    ([], lambda data: with_value(data, 0x6FFFFFF9, lambda count: count + 1), "DT_RELACOUNT", "count"),
     ([], lambda data: started_at(data, 64), INIT_TABLE, "function"),
     ([], lambda data: with_value(data, 27, lambda size: size + 16), INIT_TABLE, "function"),
     ([], lambda data: with_value(data, 8, lambda size: size - 24), ".rela.dyn", "left out"),

@@ -35,6 +35,8 @@ from gpuforge.binary.elf.header import (
     DT_STRSZ,
     DT_STRTAB,
     DT_SYMTAB,
+    DT_VERDEF,
+    DT_VERNEED,
     DT_VERSYM,
     EM_AARCH64,
     EM_CUDA,
@@ -57,6 +59,7 @@ from gpuforge.binary.facts import BrokenSegment, VersionNeed
 from gpuforge.errors import MalformedError
 
 _PAGE = 1 << 12  # bytes; no Linux has smaller pages
+_HEADER = 52  # bytes of the smaller ELF header
 _LARGEST_PAGE = 1 << 16  # linkers round the end of PT_GNU_RELRO up to it
 _NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO", PT_TLS: "PT_TLS"}
 _STRINGS = "the table of strings"
@@ -67,7 +70,7 @@ _TEXTS = {
     DT_RUNPATH: "RUNPATH",
     DT_FILTER: "FILTER",
 }
-_DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELAENT, _DT_PLTRELSZ = 12, 13, 20, 9, 2
+_DT_INIT, _DT_FINI, _DT_PLTREL, _DT_RELAENT, _DT_PLTRELSZ, _DT_PLTGOT = 12, 13, 20, 9, 2, 3
 _DT_RELR, _DT_RELRENT = 36, 37
 _ARRAYS = {25: 27, 26: 28}  # DT_INIT_ARRAY, DT_FINI_ARRAY and their sizes
 _DT_RELACOUNT = 0x6FFFFFF9
@@ -94,8 +97,16 @@ _POINTERS = {
     DT_JMPREL: ("the table of relocations (DT_JMPREL)", 2), 36: ("the table of relocations (DT_RELR)", 35),
     _DT_INIT: ("the code of initialization (DT_INIT)", 0), 25: ("the table of initialization (DT_INIT_ARRAY)", 27),
     _DT_FINI: ("the code of the end (DT_FINI)", 0), 26: ("the table of the end (DT_FINI_ARRAY)", 28),
-    3: ("the table of functions (DT_PLTGOT)", 0),
+    _DT_PLTGOT: ("the table of functions (DT_PLTGOT)", 0),
 }  # fmt: skip
+# what glibc asserts, and what it reads without a look whether it is there: a tag, its name, those that lead to it
+_VALUES = {_DT_RELAENT: 24, _DT_PLTREL: DT_RELA, _DT_RELRENT: 8}
+_REQUIRED = (
+    (_DT_RELAENT, "DT_RELAENT", (DT_RELA,)), (_DT_RELRENT, "DT_RELRENT", (_DT_RELR,)),
+    (_DT_PLTREL, "DT_PLTREL", (DT_JMPREL,)), (DT_SYMTAB, "DT_SYMTAB", (DT_HASH, DT_GNU_HASH, DT_JMPREL)),
+    (DT_VERSYM, "DT_VERSYM", (DT_VERNEED, DT_VERDEF)),
+    *((size, f"the size of {name}", (tag,)) for tag, (name, size) in _POINTERS.items() if size),
+)  # fmt: skip
 
 SENTENCES = {
     "page": "{0} has address {address:#x} and offset {offset:#x}, which differ modulo its alignment",
@@ -104,6 +115,7 @@ SENTENCES = {
     "order": "{0} lies at a lower address than the one before it",
     "overlap": "{0} overlaps the one before it",
     "outside": "{0} lies in no PT_LOAD segment",
+    "empty": "{0} lies in headers or behind the part of its segment that is in the file",
     "place": "{0} lies at another place of its segment in the file than in memory",
     "strings": "{0} names no string table",
     "twice": "{0} is there twice, and tools and releases of glibc take one or the other",
@@ -114,7 +126,7 @@ SENTENCES = {
     "unwritable": "{0} lies in a segment that may not be written, and glibc writes to it",
     "code": "{0} lies in a segment that may not be executed",
     "far": "{0} ends at address {end:#x}, farther than systems map",
-    "count": "{0} is {value}, and there are only {expected} relocations",
+    "count": "{0} is {value}, and there are only {expected} such relocations",
     "value": "{0} is {value}, and glibc ends the process if it is not {expected}",
     "type": "{0} has a relocation of type {value}, and glibc ends the process if it does not know the type",
     "target": "{0} changes address {address:#x}, where nothing can be written",
@@ -223,8 +235,14 @@ def _within(segment: Segment, load: Segment, room: int) -> bool:
 
 
 def _in_pages(segment: Segment, loads: list[Segment]) -> bool:
-    """Return whether a segment lies in the pages of loads: each page is mapped as a whole."""
+    """Return whether a segment lies in the pages of loads: each is mapped as a whole, and zeros follow what is not."""
     end = segment.address
+    start = next((m for m in reversed(loads) if m.address <= end), None)
+    if start is None:
+        return False
+    moved = end - start.address != segment.offset - start.offset
+    if segment.type != PT_GNU_RELRO and (moved or start.memory > start.size):
+        return False
     for load in loads:
         if load.address // _PAGE * _PAGE <= end:
             end = max(end, -(-(load.address + load.memory) // _PAGE) * _PAGE)
@@ -270,25 +288,24 @@ def _of_tables(file: ElfFile, header: Header, loads: list[Segment]) -> Iterator[
             yield _load(index, "unreadable")
     for tag, (name, size_tag) in _POINTERS.items():
         start, size = values.get(tag, 0), values.get(size_tag, 0) if size_tag else 1
-        if not (start and size):
+        if tag not in values or not size or (tag == _DT_PLTGOT and not start):
             continue
         within = [m for m in loads if m.address <= start and start + size <= m.address + m.memory]
+        place = start - within[0].address + within[0].offset if within else 0
         if not within:
             yield BrokenSegment(name, "outside")
+        elif tag != _DT_PLTGOT and (place < _HEADER or place + size > within[0].offset + within[0].size):
+            yield BrokenSegment(name, "empty")
         elif start in code and not within[0].flags & PF_X:
             yield BrokenSegment(name, "code")
         elif tag in (DT_RELA, DT_JMPREL) and header.machine in _RELOCATIONS:
-            place = start - within[0].address + within[0].offset
             yield from _of_relocations(name, file, place, size, of_functions=tag == DT_JMPREL)
         elif tag == _DT_RELR and header.bits == 64:
-            yield from _of_packed(name, file, start - within[0].address + within[0].offset, size)
+            yield from _of_packed(name, file, place, size)
         elif tag in _ARRAYS and header.machine in _RELOCATIONS:
             yield from _of_array(name, file, range(start, start + size, 8), loads)
     if header.bits == 64:
         yield from _asserted(values)
-    most = values.get(DT_RELASZ, 0) // 24
-    if header.bits == 64 and values.get(_DT_RELACOUNT, 0) > most:
-        yield BrokenSegment("DT_RELACOUNT", "count", {"value": values[_DT_RELACOUNT], "expected": most})
 
 
 def _of_relocations(
@@ -299,7 +316,12 @@ def _of_relocations(
     if not 0 < size <= _MOST_RELOCATIONS or not file.window.has(start, start + size):
         return
     table = file.window.read(start, size)
-    kinds = set(array("I", table)[2::6])
+    listed = array("I", table)[2::6]
+    kinds = set(listed)
+    counted = 0 if of_functions else file.dynamic.values.get(_DT_RELACOUNT, 0)
+    relative = listed[:counted].count(_RELATIVE[file.header.machine][0])
+    if len(listed) >= counted > relative:
+        yield BrokenSegment("DT_RELACOUNT", "count", {"value": counted, "expected": relative})
     if unknown := kinds - _RELOCATIONS[file.header.machine]:
         yield BrokenSegment(name, "type", {"value": min(unknown)})
     values, places = file.dynamic.values, array("Q", table)[::3]
@@ -341,15 +363,14 @@ def _of_targets(name: str, file: ElfFile, *places: int) -> Iterator[BrokenSegmen
 
 def _asserted(values: Mapping[int, int]) -> Iterator[BrokenSegment]:
     """Yield what glibc asserts of the dynamic section of a file of 64 bits (elf/get-dynamic-info.h)."""
-    expected = (
-        (_DT_RELAENT, "DT_RELAENT", 24, DT_RELA), (_DT_PLTREL, "DT_PLTREL", DT_RELA, None),
-        (_DT_RELRENT, "DT_RELRENT", 8, _DT_RELR),
-    )  # fmt: skip
-    for tag, name, value, required_by in expected:
-        if tag not in values and required_by in values:
+    for tag, name, with_tags in _REQUIRED:
+        if tag not in values and not values.keys().isdisjoint(with_tags):
             yield BrokenSegment(name, "none")
-        elif values.get(tag, value) != value:
+        elif values.get(tag, value := _VALUES.get(tag)) != value and value:
             yield BrokenSegment(name, "value", {"value": values[tag], "expected": value})
+    most = values.get(DT_RELASZ, 0) // 24
+    if values.get(_DT_RELACOUNT, 0) > most:
+        yield BrokenSegment("DT_RELACOUNT", "count", {"value": values[_DT_RELACOUNT], "expected": most})
 
 
 def _of_array(name: str, file: ElfFile, slots: range, loads: list[Segment]) -> Iterator[BrokenSegment]:
@@ -410,8 +431,15 @@ def _of_sections(file: ElfFile, header: Header, loads: list[Segment]) -> Iterato
             (m for m in loads if m.address <= s.address and s.address + s.memory <= m.address + m.memory),
             None,
         )
+        there = s.memory if s.type != SHT_NOBITS else 0
         if load is None:
             yield BrokenSegment(s.name, "not mapped")
+        elif there and s.address - load.address + there > load.size:
+            yield BrokenSegment(s.name, "empty")
+        elif there and s.offset - load.offset != s.address - load.address:
+            yield BrokenSegment(s.name, "place")
+        elif not (s.flags & SHF_EXECINSTR or load.flags & (PF_R | PF_W)):
+            yield BrokenSegment(s.name, "unreadable")
         elif s.flags & SHF_EXECINSTR and not load.flags & PF_X:
             yield BrokenSegment(s.name, "not executable")
         elif s.name in _WRITTEN and _is_sealed(sealed, s.address, s.address + s.memory - 1):

@@ -306,7 +306,7 @@ def bindings(file: ElfFile) -> Bindings | None:
         defined: Sequence[int] = range(first, first + len(hashes))
         if (DT_SYMTAB in values) is values.keys().isdisjoint({DT_HASH, DT_GNU_HASH}):
             defined, hashes = [], array("I")  # the dynamic linker finds none of them
-        elif not hashes:
+        elif not gnu:
             defined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 != _STB_LOCAL and section]
             hashes, followed = _by_sysv_hash(file, defined, _names(file, rows, defined))
         else:
