@@ -42,6 +42,7 @@ from gpuforge.plan.cell import Choice, machines
 from gpuforge.plan.compiler_cache import sharing
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.source_files import FAILED
 from gpuforge.plan.survey import machine_type
 
 # Options that only some runners support, with their parameters.
@@ -362,7 +363,7 @@ def runner_settings(made: Planned, options: Options, call: Call) -> RunnerSettin
         cache,
         sccache.configured(call.environ, cache, compiled, url),
         Limits(options.memory, options.jobs, seconds=options.timeout * 3600),
-        options.dist / ".failed" if options.keep_failed else None,
+        options.dist / FAILED if options.keep_failed else None,
         compiled=compiled,
         jobs=options.jobs or os.cpu_count() or 1,
         scheduler=options.scheduler,

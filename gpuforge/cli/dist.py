@@ -14,6 +14,7 @@ from gpuforge.actions.cell_actions import Plan
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
 from gpuforge.plan.cell import Selection
+from gpuforge.plan.source_files import RECORD, SET_ASIDE
 
 if TYPE_CHECKING:
     from gpuforge.actions.trial_result import TrialResult
@@ -60,9 +61,7 @@ def is_done(outcome: Outcome, action: str) -> bool:
     return outcome.results[action].state in {"done", "reused"}
 
 
-RECORD = ".gpuforge.json"  # in the folder: file name -> its package, cell and sha256 when it was put there
 _DASHES = 4  # in the name of a wheel; a variant's has one more, before its label
-ASIDE = ".set-aside"  # in the folder: `dist/*.whl` and `dist/*` do not match it
 
 
 def kept_back(plan: Plan, outcome: Outcome) -> list[str]:
@@ -117,7 +116,7 @@ def keep_current(
             continue
         del record[name]
         if path.is_file() and digest.of_file(path) == entry.get("sha256"):
-            target = dist / ASIDE / name
+            target = dist / SET_ASIDE / name
             target.parent.mkdir(exist_ok=True)
             path.replace(target)
             moved.append(SetAside(entry["cell"], path, target))

@@ -18,6 +18,7 @@ from gpuforge.execute.runners.choice import on_worker
 from gpuforge.execute.work import Work, Workplace
 from gpuforge.plan.action import Action
 from gpuforge.plan.keys import Key, keys
+from gpuforge.plan.source_files import FAILED
 
 
 @click.command("shell", context_settings={"allow_interspersed_args": True})
@@ -49,7 +50,7 @@ def command(call: Call, /, *, cell: str, words: tuple[str, ...], **given: Any) -
     made = planned_by(options, call)
     found = keys(made.plan.actions)
     action = _failed(made, found, Ledger(call.cache / "ledger.jsonl"), cell)
-    failed = options.dist / ".failed"
+    failed = options.dist / FAILED
     kept = (failed / locks.file_name(action.id)).is_dir()
     left = "the folder is as it left it" if kept else "the folder is as before it, and is removed at the end"
     say(f'{action.title} failed; {left}. Its command: eval "$GPUFORGE_COMMAND"')

@@ -50,9 +50,9 @@ class PathSource(Table):
     """A folder or an sdist on this machine."""
 
     path: forms.Text = Field(examples=["."])
-    """Folder with the project's `pyproject.toml`, relative to the manifest's folder. Version control, environments and
-    caches are left out of the build, and so are `build`, `dist` and `wheelhouse` at the top of the folder. Or an sdist:
-    a file such as `dist/demo-1.0.tar.gz`."""
+    """Folder with the project's `pyproject.toml`, relative to the manifest's folder. Version control, environments,
+    caches and what gpuforge put into an output folder are left out of the build, and so are `build`, `dist` and
+    `wheelhouse` at the top of the folder. Or an sdist: a file such as `dist/demo-1.0.tar.gz`."""
 
 
 class PypiSource(Table):

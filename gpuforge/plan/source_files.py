@@ -20,10 +20,13 @@ from gpuforge.plan.action import FileInput
 PatternKey = Literal["sources", "headers", "abi"]
 """What an object's patterns of files are for."""
 
+# In the folder of finished wheels, wherever it is: file name -> its package, cell and sha256 when it was put there;
+# outdated wheels, which `dist/*.whl` and `dist/*` do not match; the working directories of failed actions.
+RECORD, SET_ASIDE, FAILED = ".gpuforge.json", ".set-aside", ".failed"
 # Never part of a source tree: version control, environments, caches and the products of earlier builds.
 LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
-    | {".tox", ".nox"}
+    | {".tox", ".nox", SET_ASIDE, FAILED}
 )
 LEFT_OUT_AT_TOP = frozenset({"dist", "build", "wheelhouse"})
 
@@ -181,7 +184,8 @@ def _tree(root: Path) -> Iterator[Path]:
     def leaves_out(entry: tree.TreeEntry) -> bool:
         folder, name = os.path.split(entry.path)
         if not (entry.is_folder or entry.link):
-            return name.endswith((".pyc", ".pyo")) or name == ".git"  # a worktree's
+            made = name.endswith((".whl", "-variants.json")) and (root / folder / RECORD).is_file()
+            return made or name.endswith((".pyc", ".pyo")) or name in {".git", RECORD}  # .git: a worktree's
         return (
             name in LEFT_OUT
             or (not folder and name in LEFT_OUT_AT_TOP)

@@ -11,6 +11,7 @@ from plan_samples import ONE_CELL, changed, plan_of, request_of
 
 from gpuforge.actions.cell_actions import lower
 from gpuforge.actions.environment import MakeEnvironment
+from gpuforge.cli.dist import BuiltWheel, keep_current
 from gpuforge.cuda.targets import targets
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import variables
@@ -153,6 +154,20 @@ def test_a_virtual_environment_is_no_source_whatever_its_name(recipe, machine):
     bin_folder.mkdir(parents=True)
     (bin_folder / "python").symlink_to("/usr/bin/python3")
     (file.folder / "my env/pyvenv.cfg").write_text("home = /usr/bin\n")
+    assert changed(before, plan_of(file, machine, **ONE_CELL)) == set()
+
+
+@pytest.mark.parametrize("folder", [".", "out", "src/demo"])
+def test_what_a_build_leaves_in_its_output_folder_is_no_source_wherever_that_is(recipe, machine, folder):
+    file = recipe()
+    before = plan_of(file, machine, **ONE_CELL)
+    dist = file.folder / folder
+    for name in (".failed/host-build", ".set-aside"):
+        (dist / name).mkdir(parents=True)
+        (dist / name / "demo-1-py3-none-any.whl").touch()
+    wheel = BuiltWheel("cell", dist / "demo-1-py3-none-any.whl", "", 0, {})
+    wheel.path.touch()
+    keep_current(dist, "demo", [wheel], [])
     assert changed(before, plan_of(file, machine, **ONE_CELL)) == set()
 
 
