@@ -65,7 +65,7 @@ class HostBuild(CompilingStep[P]):
         settings = compiler_cache.take_settings(os.environ)
         self.make_ready(at)
         python = adopt(self.env, self.python)
-        at.output("wheel").mkdir()
+        at.output("wheel").mkdir(exist_ok=True)
         used: list[CacheUse] = []
         with compiler_cache.serving(settings, at.scratch, used.append) as wrapped:
             os.environ.update(wrapped)
@@ -80,12 +80,14 @@ class HostBuild(CompilingStep[P]):
         return {"compiler_cache": asdict(used[0]), "notes": notes}
 
     def make_ready(self: HostBuild[Path], at: Workdir, *, in_place: bool = False) -> None:
-        """Lay the overlays out, and write the compilers' wrappers.
+        """Lay the overlays out, and write the compilers' wrappers, anew in the folder that a failed build left.
 
         What they link for a build `in_place` finds libraries where the wheel would get them from.
         """
         from gpuforge.actions.compiler_cache import write_nvcc, write_wrapper
 
+        for made in ("overlay", "bin", "cuda", "nvcc"):
+            tree.remove(at.scratch / made)
         overlay = at.scratch / "overlay"
         overlay.mkdir()
         for folder in self.overlay:
