@@ -69,6 +69,10 @@ def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one(
     system = [{"name": f"lib{each}.so", "provider": "system", "route": "the system"} for each in "abc"]
     lost = {"name": "libx.so", "provider": "nobody", "route": ""}
     objects = [{"wheel": "w", "file": f"f{at}.so", "needed": [*system, lost]} for at in range(300)]
+    for at in range(5):  # found in four ways, and once not at all
+        objects[at]["needed"].append(
+            {"name": "liby.so", "provider": "wheel", "route": f"RUNPATH {at}" * (at > 0)}
+        )
     findings = [{"severity": "error", "subjects": [{"library": "libx.so"}]}]
     drawn = Reader(picture.draw(objects, findings))
     libraries = [
@@ -77,9 +81,12 @@ def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one(
     assert [each["aria-label"] for each in libraries] == [
         "libx.so, brought by nothing: no path leads there",
         "libraries of the system, brought by the system: the system",
+        "liby.so, brought in this wheel: no path leads there",
+        "liby.so, brought in this wheel: RUNPATH 1; RUNPATH 2; RUNPATH 3; and 1 more",
     ]
     assert libraries[0]["class"] == "library error"
-    assert "f0.so and 299 more" in drawn.text
+    assert "f5.so and 294 more" in drawn.text
+    assert "4 ways" in drawn.text
 
 
 def test_a_long_list_of_a_finding_is_folded(tmp_path):

@@ -152,7 +152,7 @@ def _bytes(wheel: Mapping[str, Any], content: Mapping[str, Any]) -> Iterator[str
         top = max(stored.values()) or 1
         rows = (
             (_text(arch), f"without it: \N{MINUS SIGN}{_size(size)}", picture.bar(size / top))
-            for arch, size in stored.items()
+            for arch, size in sorted(stored.items(), key=lambda each: -each[1])
         )
         yield from _table(("architecture", "as stored in the files", ""), rows, frozenset({1}))
 

@@ -19,11 +19,11 @@ _BROUGHT = {
 
 
 class Library(NamedTuple):
-    """A library at the right: its name, who brings it, how it is found ("": not at all), and who needs it."""
+    """A library at the right: its name, who brings it, how each file finds it (no way: not at all), and its users."""
 
     name: str
     brought: str
-    route: str
+    routes: tuple[str, ...]
     severity: str  # of the worst finding about it, or ""
     users: tuple[str, ...]
 
@@ -31,7 +31,8 @@ class Library(NamedTuple):
 def draw(objects: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]) -> str:
     """Return the picture of `objects`, with those of `findings` in their colour; both as the JSON report has them.
 
-    Files that load the same are one row, and so are all libraries of the system: 300 libraries remain readable.
+    Files that load the same are one row, a library is one row however it is found, and so are all libraries of the
+    system: 300 libraries remain readable.
     """
     libraries = _libraries(list(objects), _severities(findings))
     rows: dict[tuple[int, ...], list[str]] = {}
@@ -73,7 +74,7 @@ def _severities(findings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _libraries(objects: Sequence[Mapping[str, Any]], severities: Mapping[str, str]) -> list[Library]:
-    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    found: dict[tuple[str, str, bool], dict[str, str]] = {}  # the route of each file that needs it
     for binary in objects:
         for edge in binary["needed"]:
             source = edge["provider"]
@@ -85,23 +86,26 @@ def _libraries(objects: Sequence[Mapping[str, Any]], severities: Mapping[str, st
             of_system = source == "system" and edge["name"] not in severities
             name = "libraries of the system" if of_system else edge["name"]
             route = edge["route"] or (f"loaded before by {edge['preload']}" if "preload" in edge else "")
-            users = found.setdefault((brought, name, route), {})
-            users[binary["file"]] = edge["name"]
+            found.setdefault((brought, name, bool(route)), {})[binary["file"]] = route
     order = sorted(found.items(), key=lambda item: (severities.get(item[0][1], "info"), item[0]))
     return [
-        Library(name, brought, route, severities.get(name, ""), tuple(users))
-        for (brought, name, route), users in order
+        Library(
+            name, brought, tuple(sorted({*users.values()} - {""})), severities.get(name, ""), tuple(users)
+        )
+        for (brought, name, _), users in order
     ]
 
 
 def _library(library: Library, y: int, users: Iterable[int]) -> str:
-    lost = "" if library.route else " class=lost"
+    lost = "" if library.routes else " class=lost"
     curves = "".join(
         f'<path{lost} d="M{_FILES + 6} {u} C{_FILES + 70} {u} {_LIBRARIES - 70} {y} {_LIBRARIES - 6} {y}"/>'
         for u in users
     )
-    way = library.route or "no path leads there"
-    whole = f"{library.name}, brought {library.brought}: {way}"
+    ways = library.routes or ("no path leads there",)
+    way = ways[0] if len(ways) == 1 else f"{len(ways):,} ways"
+    more = f"; and {len(ways) - 3:,} more" if len(ways) > 3 else ""
+    whole = f"{library.name}, brought {library.brought}: {'; '.join(ways[:3])}{more}"
     return (
         f'<g class="library {library.severity}" tabindex="0" role="img" aria-label="{_text(whole)}">'
         f"<title>{_text(whole)}</title>{curves}{_label(8, _ROW, whole, 'whole')}"
