@@ -86,8 +86,8 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
             f" Their names suggest that these objects are for users of {framework} only." if framework else ""
         ),
         why=_FAILS if imported else _PLUGIN_FAILS,
-        fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. gpuforge build does "
-        'both: always for torch, and with linkage = "pip" for CUDA\'s packages.',
+        fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. gpuforge repair does "
+        "both, for torch with --provided-by torch==VERSION.",
         commands=(
             *commands.with_requirement(graph.wheel(edge.loader.wheel), edge.provider.package),
             *commands.search_path(graph, edge.loader),
