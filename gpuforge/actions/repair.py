@@ -121,6 +121,10 @@ def _cuda(name: WheelName, files: Mapping[PurePosixPath, LinkedFile], choices: C
 def _search_path(cuda: str, choices: Choices) -> tuple[Path, ...]:
     """Return the folders where libraries to graft are looked for, besides the system's and those in RUNPATHs."""
     toolkit = choices.toolkit
+    if toolkit and not any(folder.is_dir() for folder in wheel.search_path_of(toolkit)):
+        raise UsageError.of(
+            f"--toolkit {toolkit}: no folder lib64 or lib is there", hint="name the folder above them"
+        )
     if choices.linkage == "bundle" and cuda and not toolkit:
         found = (each.root for each in system.installed() if each.version.partition(".")[0] == cuda)
         toolkit = next(found, None)

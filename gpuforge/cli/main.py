@@ -88,7 +88,7 @@ def run(arguments: Sequence[str] | None = None, call: Call | None = None) -> int
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort):
-        say("interrupted; finished work is kept")
+        say("interrupted")
         return INTERRUPTED
     except SystemExit as stop:  # click has completed for a shell, or the output's reader is gone
         if call.environ.get(_COMPLETION) and isinstance(stop.code, int):

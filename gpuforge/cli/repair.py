@@ -75,8 +75,10 @@ def command(
     folders = filter(None, re.split("[:;]", call.environ.get("LD_LIBRARY_PATH", "")))
     names = tuple(map(bare, exclude))
     choices = Choices(**rest, exclude=names, library_path=tuple(map(Path, folders)))
-    if lacking := [str(wheel) for wheel in wheels if wheel.suffix != ".whl" or not wheel.is_file()]:
-        raise click.UsageError(f"no wheels: {', '.join(lacking)}")
+    if lacking := [str(wheel) for wheel in wheels if not wheel.is_file()]:
+        raise click.UsageError(f"there is no file {', '.join(lacking)}")
+    if others := [str(wheel) for wheel in wheels if wheel.suffix != ".whl"]:
+        raise click.UsageError(f"not a wheel (.whl): {', '.join(others)}")
     status = 0
     for wheel in wheels:
         say(f"{wheel.name}")

@@ -94,7 +94,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         log("no file needs a CUDA library from outside the wheel")
     name = _without_older_tags(WheelName.parse(made.name), name)
     brought_to = _brought(after, linking.build.carried)
-    _tell(before.keys(), after, linked, brought_to, name, linking.linkage, log)
+    _tell(before.keys(), after, linked, brought_to, name, linking, log)
     by_pip = linking.linkage == "pip"
     for member, elf in sorted(after.items()):
         folders = [library.folder for library in linked[member] if by_pip]
@@ -123,18 +123,22 @@ def _tell(
     linked: Linked,
     brought: Mapping[PurePosixPath, Mapping[str, Carried]],
     name: WheelName,
-    linkage: Linkage,
+    linking: Linking,
     log: Log,
 ) -> None:
     """Log which libraries are in the wheel now, which are not, and its platform tag."""
     for member in sorted(after.keys() - before):
         plain = sonames.plain_name(member.name)
         log(f"added {member}: {plain} is not on every Linux, and no required package has it")
-    where = "NVIDIA's packages have it" if linkage == "pip" else "the user's machine must have it"
-    out = {
+    on_machine = "the user's machine must have it"
+    where = "NVIDIA's packages have it" if linking.linkage == "pip" else on_machine
+    excluded = tuple(f"lib{name}.so" for name in linking.exclude)
+    needed = sorted({soname for elf in after.values() for soname in elf.needed})
+    out = {soname: f"excluded, so {on_machine}" for soname in needed if soname.startswith(excluded)}
+    out |= {
         soname: f"{carried.package} has it" for each in brought.values() for soname, carried in each.items()
     }
-    out |= {n: "the driver has it" for elf in after.values() for n in elf.needed if libraries.is_driver(n)}
+    out |= {soname: "the driver has it" for soname in needed if libraries.is_driver(soname)}
     out |= {library.soname: where for found in linked.values() for library in found}
     for soname, reason in sorted(out.items()):
         log(f"left out {soname}: {reason}")
@@ -256,7 +260,7 @@ def check_self_contained(linked: Linked, linkage: Linkage) -> None:
     if not users:
         return
     needed = ", ".join(f"{soname} (by {', '.join(members)})" for soname, members in sorted(users.items()))
-    hint = "remove them from [wheel] exclude"
+    hint = "remove them from exclude (of [wheel]; --exclude of repair)"
     if linkage == "static":
         stems = dict.fromkeys(sonames.bare(soname) for soname in sorted(users))
         targets = ", ".join(f"CUDA::{stem}_static" for stem in stems)
@@ -266,9 +270,7 @@ def check_self_contained(linked: Linked, linkage: Linkage) -> None:
                 ". NVIDIA's wheels have none but cudart_static. Take a toolkit that has them: "
                 f'provider = "redist", {ABOUT_PROVIDER["redist"]}, or "system"; or choose linkage = "pip"'
             )
-    raise ActionError.of(
-        f'[cuda] linkage = "{linkage}" forbids CUDA libraries that are needed: {needed}', hint=hint
-    )
+    raise ActionError.of(f'linkage = "{linkage}" forbids CUDA libraries that are needed: {needed}', hint=hint)
 
 
 def check_graftable(linked: Linked, log: Callable[[str], None]) -> None:
@@ -414,7 +416,7 @@ def _environment(scratch: Path, search_path: Sequence[Path]) -> dict[str, str]:
     programs = [str(Path(patchelf()).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PATH": os.pathsep.join(programs),
-        "AUDITWHEEL_LD_LIBRARY_PATH": ":".join(map(str, search_path)),
+        "AUDITWHEEL_LD_LIBRARY_PATH": ":".join(str(folder.absolute()) for folder in search_path),
         "TMPDIR": str(scratch),
         "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",
@@ -440,7 +442,6 @@ def _not_located(missing: Sequence[str], tree: Path, others: Mapping[str, str]) 
     for library in sorted(missing):
         needing = sorted(str(m) for m, elf in objects.items() if library in elf.needed)
         own = next((m for m, elf in sorted(objects.items()) if library in (elf.soname, m.name)), None)
-        package = None if links.of_toolkit(library) else others.get(library)
         needed = f"{library} (needed by {shortened(needing) or 'a grafted library'})"
         if own and needing:
             folder = os.path.relpath(own.parent, PurePosixPath(needing[0]).parent)
@@ -449,7 +450,10 @@ def _not_located(missing: Sequence[str], tree: Path, others: Mapping[str, str]) 
             problems.append(
                 Diagnostic(f"{needed} is in the wheel as {own}, but no RUNPATH leads there", hint=hint)
             )
-        elif package:
+        elif links.of_toolkit(library):
+            hint = "name it in [cuda] libraries, or give repair the toolkit that has it: --toolkit PATH"
+            problems.append(Diagnostic(f"{needed} was not found in a CUDA toolkit", hint=hint))
+        elif package := others.get(library):
             hint = f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
             problems.append(Diagnostic(f"{needed} was not found on the build machine", hint=hint))
         else:

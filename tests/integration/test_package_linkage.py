@@ -70,7 +70,7 @@ def test_static_is_refused_while_a_library_of_cuda_is_needed(project):
     with pytest.raises(ActionError) as caught:
         project.package(linkage="static")
     assert str(caught.value) == (
-        '[cuda] linkage = "static" forbids CUDA libraries that are needed: '
+        'linkage = "static" forbids CUDA libraries that are needed: '
         f"libcublas.so.13 (by demo/other/core{SUFFIX}), libcudart.so.13 (by {member}, demo/other/core{SUFFIX})\n"
         "  hint: link static ones (CMake: CUDA::cublas_static, CUDA::cudart_static; without CMake or nvcc, name them "
         "to the linker). NVIDIA's wheels have none but cudart_static. Take a toolkit that has them: "

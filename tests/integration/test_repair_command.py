@@ -88,6 +88,26 @@ def test_libraries_of_the_build_go_into_the_wheel(tmp_path):
     assert search_path(made, "demo/_core.so", tmp_path) == ("$ORIGIN/../demo.libs",)
 
 
+def test_libraries_are_found_in_a_toolkit_by_a_relative_path(tmp_path, capsys, monkeypatch):
+    wheel = linked(tmp_path, "libcudart.so.13")
+    (tmp_path / "lib").rename(tmp_path / "lib64")
+    monkeypatch.chdir(tmp_path)
+    assert repair(wheel, "--linkage", "bundle", "--toolkit", "lib64") == (2, None)
+    assert (
+        "error: --toolkit lib64: no folder lib64 or lib is there\n  hint: name the folder above them\n"
+        in capsys.readouterr().err
+    )
+    status, made = repair(wheel, "--linkage", "bundle", "--toolkit", ".")
+    assert status == 0
+    assert made is not None
+
+
+def test_a_library_that_was_excluded_is_named_with_that_reason(tmp_path, capsys):
+    status, _ = repair(linked(tmp_path, "libmpi.so.40"), "--exclude", "libmpi")
+    assert status == 0
+    assert "left out libmpi.so.40: excluded, so the user's machine must have it\n" in capsys.readouterr().err
+
+
 def test_libraries_are_found_by_the_variable_of_the_loader(tmp_path):
     wheel = linked(tmp_path, "libcudart.so.13", "libfft.so.3")
     (tmp_path / "lib").rename(tmp_path / "elsewhere")
@@ -162,12 +182,12 @@ def test_what_the_wheel_does_not_tell_is_asked_for(tmp_path, capsys, names, mess
 
 
 def test_all_libraries_that_are_nowhere_are_named_at_once(tmp_path, capsys):
-    wheel = linked(tmp_path, "libfft.so.3", "libmpi.so.40", "libblas.so.3")
+    wheel = linked(tmp_path, "libfft_of_ours.so.3", "libmpi_of_ours.so.40")
     (tmp_path / "lib").rename(tmp_path / "elsewhere")
     assert repair(wheel) == (1, None)
     assert (
-        "error: not found on the build machine: libblas.so.3, libfft.so.3, libmpi.so.40; needed by demo/_core.so\n"
-        in capsys.readouterr().err
+        "error: not found on the build machine: libfft_of_ours.so.3, libmpi_of_ours.so.40; needed by "
+        "demo/_core.so\n" in capsys.readouterr().err
     )
 
 
@@ -181,7 +201,9 @@ def test_a_wheel_that_cannot_be_repaired_does_not_keep_the_others_back(tmp_path,
     assert "error: " in capsys.readouterr().err
     (sdist := tmp_path / "demo-1.0.tar.gz").write_bytes(b"")
     assert run(["repair", str(sdist), "-w", str(out)]) == 2
-    assert f"no wheels: {sdist}" in capsys.readouterr().err
+    assert f"not a wheel (.whl): {sdist}" in capsys.readouterr().err
+    assert run(["repair", str(tmp_path / "no.whl"), "-w", str(out)]) == 2
+    assert f"there is no file {tmp_path / 'no.whl'}" in capsys.readouterr().err
 
 
 def test_own_libraries_that_only_a_load_before_found_are_found_by_a_runpath(tmp_path):

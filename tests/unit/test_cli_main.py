@@ -35,7 +35,7 @@ NO_ROOM = (
         (UsageError.of("no", hint="yes", place=Place("f", 1, 2)), 2, "error: f:1:2: no\n  hint: yes\n"),
         (MissingError.of("no g++"), 3, "error: no g++\n"),
         (ActionError(Diagnostic("one"), Diagnostic("two")), 1, "error: one\nerror: two\n2 errors\n"),
-        (KeyboardInterrupt(), 130, "interrupted; finished work is kept\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
         (
             OSError(errno.ENOSPC, "No space left on device", "/x"),
             3,

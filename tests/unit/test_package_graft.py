@@ -15,7 +15,14 @@ from gpuforge.package.repair import runpath_for
 
 def test_every_library_that_was_not_located_is_named_with_its_remedy(tmp_path):
     files = {
-        "demo/_core.so": ["libgpu.so", "libflat.so", "libmpi.so.40", "libz_of_ours.so.1", "libtorch.so"],
+        "demo/_core.so": [
+            "libcublas.so.13",
+            "libgpu.so",
+            "libflat.so",
+            "libmpi.so.40",
+            "libz_of_ours.so.1",
+            "libtorch.so",
+        ],
         **{f"demo/_{letter}.so": ["libmpi.so.40"] for letter in "abc"},
         "demo/lib/libgpu.so": [],
         "demo/libflat.so": [],
@@ -23,9 +30,21 @@ def test_every_library_that_was_not_located_is_named_with_its_remedy(tmp_path):
     for name, needed in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(elf(needed=needed))
-    names = ["libgpu.so", "libflat.so", "libz_of_ours.so.1", "libmpi.so.40", "libtorch.so", "libdeep.so.2"]
+    names = [
+        "libcublas.so.13",
+        "libgpu.so",
+        "libflat.so",
+        "libz_of_ours.so.1",
+        "libmpi.so.40",
+        "libtorch.so",
+        "libdeep.so.2",
+    ]
     error = repair._not_located(names, tmp_path, {"libtorch.so": "torch==2.11"})
     assert [(each.message, each.hint) for each in error.diagnostics] == [
+        (
+            "libcublas.so.13 (needed by demo/_core.so) was not found in a CUDA toolkit",
+            "name it in [cuda] libraries, or give repair the toolkit that has it: --toolkit PATH",
+        ),
         (
             "libflat.so (needed by demo/_core.so) is in the wheel as demo/libflat.so, but no RUNPATH leads there",
             'give it one where it is linked: "$ORIGIN", in CMake as the property INSTALL_RPATH',
