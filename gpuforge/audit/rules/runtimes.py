@@ -13,6 +13,7 @@ from gpuforge.audit.findings import Finding, Subject, facts_of, join
 from gpuforge.audit.grafted_origin import sha256
 from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.link import package_tables
+from gpuforge.audit.link.edges import key
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Compilers, WheelFacts
 from gpuforge.audit.rules.processes import (
@@ -436,6 +437,9 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
 def library_twice(graph: LinkGraph) -> Iterator[Finding]:
     """Find hashed copies of a library that the wheel also has under its own name, if objects of the wheel need both.
 
+    Where every import that loads the copy has loaded the original before, the linker finds all functions in the
+    original (seen by LD_DEBUG=bindings with ortools 9.14).
+
     Across the given wheels: copies with the same bytes as a library of NVIDIA's packages.
     """
     for wheel in graph.wheels:
@@ -469,12 +473,22 @@ def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
             library=binary.file, loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(binary)))
         )
 
+    orders = [[key(each) for each in loads.objects] for loads in graph.load_sets_of(copy)]
+    users = {key(edge.loader) for edge in graph.users(original)}
+    shadowed = all(
+        key(original) in order[: order.index(key(copy))] and not users.isdisjoint(order) for order in orders
+    )
     return library_twice.finding(
         copy.wheel,
         (loaded(original), loaded(copy)),
         files=(original.file, copy.file),
+        severity="warning" if shadowed else "error",
+        cause=(shadowed,),
         what="A library is in the wheel twice: under its own name and as a grafted copy.",
-        why="Objects that load one copy do not see the data of the other.",
+        why="One import loads both. Its code calls the first copy alone, and what runs when a library is loaded or "
+        "unloaded runs twice on the same data."
+        if shadowed
+        else "Objects that load one copy do not see the data of the other.",
         fix="Link all objects with one library: set a RUNPATH relative to $ORIGIN before `auditwheel "
         "repair`, and pass --exclude for the library.",
     )

@@ -189,6 +189,14 @@ CASES = {
         },
         {"demo/y.so": elf(needed=["liba.so"], runpath="$ORIGIN")},
     ),
+    "a library twice, the grafted copy behind the other": Case(
+        "GF108", {
+            "demo/x.so": elf(needed=["liba.so", "libb.so"], runpath="$ORIGIN"), "demo/liba.so": lib("liba.so"),
+            "demo/libb.so": lib("libb.so", needed=["liba-0a1b2c3d.so"], runpath="$ORIGIN/../demo.libs"),
+            "demo.libs/liba-0a1b2c3d.so": lib("liba-0a1b2c3d.so"),
+        },
+        {"demo/libb.so": lib("libb.so", needed=["liba.so"], runpath="$ORIGIN")},
+    ),
     "a grafted CUDA library beside the package's": Case(
         "GF109", {
             "demo/ext.so": elf(
