@@ -518,8 +518,10 @@ class _Reader:
         """Return the texts of an expression that makes nvcc's flags for architectures."""
         if isinstance(node, ast.Constant):
             return (node.value,) if isinstance(node.value, str) and "arch=" in node.value else ()
-        makes = isinstance(node, ast.JoinedStr | ast.BinOp) or (
-            isinstance(node, ast.Call) and last_name(node.func) == "format"
+        makes = (
+            isinstance(node, ast.JoinedStr)
+            or (isinstance(node, ast.BinOp) and not _adds_lists(node))
+            or (isinstance(node, ast.Call) and last_name(node.func) == "format")
         )
         words = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)] if makes else []
         return self.texts.of(node) if any(re.search(_FLAG, str(word)) for word in words) else ()
@@ -611,6 +613,16 @@ def _reads(node: ast.AST) -> Iterator[tuple[str, str]]:
         name = getattr(node.slice, "value", None)
     if isinstance(name, str) and re.fullmatch(_VARIABLE, name):
         yield name, default if isinstance(default, str) else ""
+
+
+def _adds_lists(node: ast.expr) -> bool:
+    """Return whether an expression is `[…] + more`: its parts are read one by one."""
+    match node:
+        case ast.List() | ast.ListComp():
+            return True
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _adds_lists(left) or _adds_lists(right)
+    return False
 
 
 def last_name(node: ast.expr) -> str:

@@ -219,6 +219,7 @@ def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path):
     [
         ('["-gencode", "arch=compute_80,code=sm_80"]', ("80",), False),
         ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in (80, 90)]', ("80", "90"), False),
+        ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in (80, 90)] + ["-O3"]', ("80", "90"), False),
         ('["-gencode=arch=compute_{},code=sm_{}".format(cc, cc) for cc in ["80"]]', ("80",), False),
         ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in detected()]', "common", True),
         ('["-gencode=arch=compute_{0},code=sm_{0}".format(cc) for cc in [80, 90]]', ("80", "90"), False),
