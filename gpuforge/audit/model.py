@@ -132,6 +132,7 @@ class Openings(NamedTuple):
     unfollowed: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()  # that run code which they make at run time, and tests that may open others
     users: tuple[str, ...] = ()  # with functions that open what their callers name
+    imported: tuple[str, ...] = ()  # names of packages outside of the wheel and of Python
 
 
 class Contents(NamedTuple):

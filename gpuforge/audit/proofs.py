@@ -173,7 +173,8 @@ def _not_unpacked(wheel: WheelFacts) -> str:
     """Return what may have packed code in it, as the end of a sentence: anything may, but for what was unpacked."""
     files = wheel.contents.data
     beside = f", texts and {len(files):,} other file{'s' * (len(files) > 1)} ({_files(files)})"
-    return f"; not all data that is packed in binaries{beside if files else ' and texts'} was read"
+    others = "sources of kernels, SPIR-V and AMD's code outside of bundles were not looked for"
+    return f"; not all data that is packed in binaries{beside if files else ' and texts'} was read; {others}"
 
 
 def _files(files: Sequence[str]) -> str:
@@ -357,6 +358,7 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     unsearched = [o.file for o in wheel.linked if not o.all_searched]
     calling = [o.file for o in wheel.linked if "dlopen" in o.markers]
     packages = [each.package for each in graph.required_always(wheel.name)]
+    others = [name for name in opened.imported if name.lower().replace("_", "-") not in packages]
     but = [
         f"not all constants of {_files(unsearched)} were searched for names of libraries" * bool(unsearched),
         f"what compiled code opens by dlopen or as Python was not followed: {_files(calling)}"
@@ -365,6 +367,7 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         * bool(opened.aside),
         f"functions open what users name: {_files(opened.users)}" * bool(opened.users),
         f"what required packages load was not followed: {_files(packages)}" * bool(packages),
+        f"what other packages load that are imported was not followed: {_files(others)}" * bool(others),
     ]
     end = "".join(f"; {each}" for each in but if each) + _unread(wheel)
     yield f"{brought.label}: the wheel loads no second copy of {known}{end}"

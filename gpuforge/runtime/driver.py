@@ -1,6 +1,6 @@
 """The NVIDIA driver, opened with dlopen at its first use, and the other facts about this machine.
 
-What is absent is a result, not an error; looking for it never raises or hangs.
+What is absent is a result, not an error; looking for it never raises.
 
 Functions, types and codes: https://docs.nvidia.com/cuda/cuda-driver-api/
 """
@@ -254,7 +254,7 @@ _drivers: dict[tuple[str, ...], Driver] = {}
 
 
 def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
-    """Open and initialise the driver, and read its devices; raises nothing and does not hang.
+    """Open and initialise the driver, and read its devices; raises nothing. What hangs is left, but for a constructor.
 
     A driver that opened is kept for the life of the process; after a failure the next call tries again.
     """

@@ -36,7 +36,7 @@ KINDS = frozenset(
     |overlap|package|packages|page|place|power|program|requires|schema|several .dist-info folders|shared files|size
     |static libcudart|strings|system|twice|unreadable|version|wants
     |code|far|unwritable|value|count|type|target
-    |apart|empty|function|large|left out|none|not executable|not mapped|sealed|symbol
+    |apart|empty|function|large|left out|none|not executable|not in TLS|not mapped|sealed|symbol
     """.replace("\n    ", "").split("|")
 )
 WHOLE_WHEEL = {"GF401", "GF708", "GF714"}  # what these find may be true of a wheel as a whole

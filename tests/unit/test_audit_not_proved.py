@@ -396,7 +396,8 @@ CASES: dict[str, tuple[Topic, dict[str, Any], list[str]]] = {
         },
         [
             "fatbin containers as declared: 2 of sm_80 sm_90 + compute_90 (PTX 8.7); not all data that is packed in "
-            "binaries and texts was read"
+            "binaries and texts was read; sources of kernels, SPIR-V and AMD's code outside of bundles were not "
+            "looked for"
         ],
     ),
     "cubins": ("GPU code", {"files": {"demo/k.cubin": fatbin("sm_90")}}, ["cubin files: 1 of sm_90, no PTX"]),
@@ -519,6 +520,15 @@ HERE = "import ctypes, os\nhere = os.path.dirname(__file__)\n"
         ("import pickle\npickle.loads(b'')\n", "run time"),
         ("import os\nos.execv('/bin/x', ['x'])\n", "run time"),
         ("# coding: rot13\nvzcbeg pglcrf\n", "?"),
+        ("import ctypes\nn = 'libm.so.6'\nfrom .x import n\nctypes.CDLL(n)\n", "?"),
+        ("import ctypes\nn = 'libm.so.6'\nfrom .x import *\nctypes.CDLL(n)\n", "?"),
+        ("import ctypes\nn = 'libm.so.6'\nfrom .x import m\nctypes.CDLL(n)\n", ""),
+        ("import ctypes\nn = 'libm.so.6'\ntry: f()\nexcept E as n: ctypes.CDLL(n)\n", "?"),
+        ("import ctypes\nn = 'libm.so.6'\nmatch f():\n    case n: ctypes.CDLL(n)\n", "?"),
+        ("import ctypes\nn = 'libm.so.6'\nload = lambda n: ctypes.CDLL(n)\n", "?"),
+        ("import ctypes\nn = 'libm.so.6'\ndef load(*n): return ctypes.CDLL(n)\n", "users"),
+        ("import ctypes\nctypes.CDLL(bytes([108, 105, 98]).decode() + 'cublas.so.12')\n", "?"),
+        ("import pydoc\npydoc.locate('ctypes.CD' + 'LL')('libx.so')\n", "run time"),
         ("import ctypes\nN = ['libm.so.6']\nN.extend(open('x'))\nfor n in N:\n    ctypes.CDLL(n)\n", "?"),
         ("import ctypes\nn = ''\ndef f(): global n; n = input()\nf(); ctypes.CDLL(n or 'libm.so.6')\n", "?"),
     ],
@@ -535,6 +545,19 @@ def test_python_code_that_opens_more_than_is_known(tmp_path, code, reason):
         reason == "run time"
     )
     assert ("functions open what users name: __init__.py" in "".join(held)) == (reason == "users")
+
+
+def test_the_line_names_packages_that_are_imported_and_not_required(tmp_path: Path) -> None:
+    imports = ("os, ctypes", "tvm_ffi as t", "demo.x", "numpy.linalg", "this module")
+    code = (
+        b"".join(b"import %s\n" % each.encode() for each in imports) + b"from . import z\nfrom .x import y\n"
+    )
+    files = {MODULE: elf(), "demo/__init__.py": code, "demo/tests/x.py": b"import pytest\n"}
+    (line,) = proved("against", wheel(tmp_path, files, requires=["numpy"]), against=OPENED)
+    assert line.endswith(
+        "; what required packages load was not followed: numpy"
+        "; what other packages load that are imported was not followed: tvm_ffi"
+    )
 
 
 @pytest.mark.parametrize(

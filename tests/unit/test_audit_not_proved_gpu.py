@@ -310,7 +310,8 @@ def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
 
 NEWER = fatbin("sm_75").replace(b"\1\0\x10\0", b"\2\0\x10\0", 1)  # the version of its header
 OTHER = fatbin("sm_50")
-NOT_READ = "; not all data that is packed in binaries and texts was read"
+NOT_SOUGHT = "; sources of kernels, SPIR-V and AMD's code outside of bundles were not looked for"
+NOT_READ = f"; not all data that is packed in binaries and texts was read{NOT_SOUGHT}"
 TEXT = b".version 8.7\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n"
 DISGUISED = bytes(each ^ 90 for each in OTHER)
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -332,6 +333,12 @@ def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
 def wrapped(text: bytes | str) -> bytes:
     text = text.encode() if isinstance(text, str) else text
     return b"\n".join(text[at : at + 72] for at in range(0, len(text), 72))
+
+
+def words(data: bytes, size: int, form: str) -> bytes:
+    """Write bytes as numbers of so many bytes."""
+    numbers = (int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size))
+    return b"K = (%s)\n" % ",\n".join(form % number for number in numbers).encode()
 
 
 def ideographs(data: bytes) -> str:
@@ -400,6 +407,23 @@ def tar() -> bytes:
         pytest.param("demo/k.txt", OTHER.hex().upper().encode(), INSIDE, id="in capital digits"),
         pytest.param("demo/k.h", b", ".join(b"0x%02X" % each for each in OTHER), INSIDE, id="as numbers"),
         pytest.param("demo/k.py", b"%r" % list(OTHER), INSIDE, id="as a list"),
+        *(
+            pytest.param("demo/k.py", words(OTHER, size, form), INSIDE, id=f"numbers as {form!r} of {size}")
+            for size, form in (
+                (1, "0o%o"),
+                (1, "\\u%04x"),
+                (2, "0x%04x"),
+                (2, "%d"),
+                (4, "0x%x"),
+                (4, "0x%08XU"),
+                (4, "%08x"),
+                (4, "%d"),
+                (8, "%d"),
+            )
+        ),
+        pytest.param("demo/k.py", words(elf(), 4, "0x%08x"), INSIDE, id="ELF as words"),
+        pytest.param("demo/k.py", words(elf(), 8, "%d"), INSIDE, id="ELF as numbers of 64 bits"),
+        pytest.param("demo/k.py", words(MUCH, 4, "0x%08x"), "", id="a table of words"),
         pytest.param(
             "demo/k.py", b"[0x50, 0xED, 0x55, 0xBA]\nMAGIC = 0xBA55ED50\n", "", id="what a reader knows"
         ),
@@ -483,7 +507,7 @@ def test_code_is_not_as_declared_beside_a_file_that_may_have_more(tmp_path, file
     if reason == DATA:
         reason, end = (
             "",
-            f"; not all data that is packed in binaries, texts and 1 other file ({name}) was read",
+            f"; not all data that is packed in binaries, texts and 1 other file ({name}) was read{NOT_SOUGHT}",
         )
     assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
         f"fatbin containers{declared}: 1 of sm_80, no PTX{end}"

@@ -188,7 +188,8 @@ def test_what_fits_is_clean(tmp_path, data):
 
 
 # It has a constructor, a pointer that is relocated, data and zeros that code writes to, and calls of another library.
-SOURCE = """int abs(int), lots[3000], one = 1;
+SOURCE = """__thread int mine = 3;
+int abs(int), lots[3000], one = 1;
 int *where = &one;
 __attribute__((constructor)) static void start(void) { lots[2999] = one++ + abs(*where); }
 """
@@ -253,6 +254,7 @@ INIT_TABLE = "the table of initialization (DT_INIT_ARRAY)"
     (["-Wl,-z,now"], lambda data: sealed(data, ".data"), ".data", "sealed"),
     (["-Wl,-z,now"], lambda data: sealed(data, ".bss"), ".data", "sealed"),
     (["-Wl,-z,lazy"], lambda data: sealed(data, ".got.plt"), LAZY, "sealed"),
+    ([], lambda data: with_segment(data, 7, MEMORY, 0), ".tdata", "not in TLS"),
     ([], zeros_in_file, ".bss", "not mapped"),
     (["-nostdlib", "-Dconstructor=used"], lambda data: with_segment(data, 1, 4, 4, PF_X), ".plt", "not executable"),
     ([], lambda data: with_segment(data, 1, SIZE, 40, PF_X), "the code of the end (DT_FINI)", "empty"),

@@ -36,11 +36,20 @@ _ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01.{9}(?:[\x02\x03]\x00|\x00[\
 _RELOCATABLE = re.compile(rb"\x7fELF.{12}(?:\x01\x00|\x00\x01)", re.DOTALL)
 _BITCODE = b"BC\xc0\xde"  # LLVM's, also for GPUs
 # How texts write the beginning of a fatbin and that of an ELF file, in lower case and without the bytes of _BETWEEN: in
-# strings with escapes, as numbers, in hexadecimal digits and in base64.
+# strings with escapes, in octal and binary digits, in base64.
 _WRITTEN = (
-    b"xeduxbax01", b"xedx55xbax01", b"120355125272", b"50ed55ba0100", b"0x500xed0x550xba0x", b"8023785186",
-    b"100001ba55ed50", b"uo1vugeaea", b"dtvbobabaa", b"q7vw6aqaqa",
-    b"x7felfx02x01x01", b"7f454c46020101", b"0x7f0x450x4c0x460x020x010x01", b"12769767021", b"f0vmrgiba",
+    b"xeduxbax01", b"xedx55xbax01", b"120355125272", b"0o1200o3550o1250o272", b"0b10100000b111011010b10101010b10111010",
+    b"u0050u00edu0055u00ba", b"uo1vugeaea", b"dtvbobabaa", b"q7vw6aqaqa",
+    b"x7felfx02x01x01", b"177elf0020", b"177elf21", b"0o1770o1050o1140o106", b"0b11111110b10001010b10011000b1000110",
+    b"u007fu0045u004cu0046u0002", b"u007felfu0002", b"f0vmrgiba",
+)  # fmt: skip
+# The same as hexadecimal and decimal numbers of 8, 16, 32 and 64 bits, without "0x"
+_NUMBERED = (
+    b"50ed55ba01", b"50ed55ba1", b"ed50ba550001", b"ed50ba551", b"50ed55ba0100", b"ba55ed5000100001", b"ba55ed50100001",
+    b"ba55ed50u00100001", b"ba55ed50u100001", b"100001ba55ed50",
+    b"8023785186", b"6075247701116", b"31261934881048577", b"4503607048531280",
+    b"7f454c46020101", b"7f454c46211", b"457f464c01020001", b"457f464c1021", b"464c457f00010102", b"464c457f10102",
+    b"464c457fu00010102", b"10102464c457f", b"12769767021", b"17791179962581", b"117940364765794", b"282584257676671",
 )  # fmt: skip
 _LOWER = bytes(range(256)).lower()
 _BETWEEN = b" \t\r\n,'\"\\"
@@ -140,7 +149,9 @@ class Reader:
     def _judge_text(self, file: str, data: bytes) -> None:
         """Judge a text and the data that it has in letters, digits or escapes."""
         plain = data.translate(_LOWER, _BETWEEN)
-        if ptx.occurs(data) or any(find(plain, word) >= 0 for word in _WRITTEN):
+        numbered = plain.replace(b"0x", b"")
+        written = any(find(plain, word) >= 0 for word in _WRITTEN)
+        if written or any(find(numbered, word) >= 0 for word in _NUMBERED) or ptx.occurs(data):
             self._code.setdefault(file, "GPU code")
         judged = False
         for line in _long_lines(data):

@@ -168,10 +168,11 @@ class File:
             yield _named(text) if "/" in text else _PATH
             return
         begins = first.value if isinstance(first, ast.FormattedValue) else first
+        values = list(self._values(begins, depth - 1))
         behind = "".join(
             p.value if isinstance(p, ast.Constant) and isinstance(p.value, str) else "{}" for p in rest
         )
-        for value in self._values(begins, depth - 1):
+        for value in values or [_UNKNOWN]:
             if value.kind != "name":
                 yield value
             elif value.text.startswith("lib") or not re.search("[{%]", value.text + behind):
@@ -226,7 +227,7 @@ class File:
             found = self._assigned.get((0, name), [])
         for expression in (*found, *filter(None, given)):
             for value in self._values(expression, depth - 1):
-                yield value._replace(exact=value.exact and name not in self._changed)
+                yield value._replace(exact=value.exact and self._changed.isdisjoint((name, "*")))
         if None in given or not (found or given):
             yield _UNKNOWN
 
@@ -325,6 +326,14 @@ def _changed_names(node: ast.AST) -> set[str]:
             return {name}
         case ast.Global(names=names) | ast.Nonlocal(names=names):
             return set(names)
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            return {each.asname or each.name.partition(".")[0] for each in aliases}
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return {name}
+        case ast.Lambda(args=given):
+            return {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+        case ast.arguments(vararg=one, kwarg=other):
+            return {each.arg for each in (one, other) if each}
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGING:
             return {name}
     return set()

@@ -7,6 +7,7 @@ that is known. Everything else is a file that may open any library.
 import ast
 import codecs
 import re
+import sys
 from collections.abc import Iterable, Mapping
 
 from gpuforge.audit.model import Openings
@@ -38,7 +39,7 @@ _VARIABLES = re.compile(rb"LD_PRELOAD|LD_AUDIT")
 _COMPUTED = re.compile(
     rb"\b(?:exec|eval|run_path|run_module|spec_from_file_location|SourceFileLoader|SourcelessFileLoader)\(|(?<!re\.)\bcompile\("
     rb"|\b(?:__import__|import_module)\b(?!\(\s*[\"'][\w.]+[\"']\s*[,)])|\bmodules(?:\[|\.get\()(?!\s*[\"'][\w.]+[\"']\s*[],)])|\bctypeslib\b"
-    rb"|\b(?:pickle|dill|cloudpickle|joblib|marshal|shelve)\.(?:loads?|open|Unpickler)\(|\bos\.(?:exec|posix_spawn)\w*\("
+    rb"|\b(?:pickle|dill|cloudpickle|joblib|marshal|shelve)\.(?:loads?|open|Unpickler)\(|\bos\.(?:exec|posix_spawn)\w*\(|\b(?:pkgutil\.resolve_name|pydoc\.locate)\b"
     rb"|\xef\xbc[\xa1-\xba]|\xef\xbd[\x81-\x9a]|\xf0\x9d[\x90-\x9f]"  # letters that Python takes for those of ASCII
 )
 _REACHED = re.compile(
@@ -47,9 +48,15 @@ _REACHED = re.compile(
 _ENCODING = re.compile(
     rb"(?i)\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8|latin|iso-8859|us-ascii|ascii|cp125)[-\w]"
 )
+_IMPORTED = re.compile(
+    rb"(?m)^[ \t]*from[ \t]+(\w+)[\w.]*[ \t]+import\b"
+    rb"|^[ \t]*import[ \t]+(\w+)[\w.]*(?:[ \t]+as[ \t]+\w+)?[ \t]*\r?(?:$|[,;#])"
+    rb"|\b(?:__import__|import_module)\([ \t]*[\"'](\w+)"
+)
 _COMPILED = re.compile(rb"__import__|import_module|\bexec|\beval|marshal")  # in compiled Python
 _TOKENS = 4_000_000  # that are parsed
 _SOURCES = (".py", ".pyw", ".pth")
+_DATA = re.compile(r"\A[^/]+\.data/(?:purelib|platlib)/")
 _SCRIPT = re.compile(r"[^/]+\.data/scripts/")
 _TEXTS = (
     ".md",
@@ -92,6 +99,7 @@ def of_wheel(archive: Archive) -> Openings:
     unfollowed: list[str] = []
     computed: list[str] = []
     tests: list[str] = []
+    imported = set[bytes]()
     left: dict[str, set[str]] = {}  # file -> its functions that open what their callers name
     for member in archive.members:
         if not member.packed or member.size > contents.UNPACKED or _is_of_others(member):
@@ -102,7 +110,10 @@ def of_wheel(archive: Archive) -> Openings:
         if not (member.name.endswith(_SOURCES) or _SCRIPT.match(member.name)):
             unfollowed += [member.name] * _packs_python(data, archive)
             computed += [member.name] * bool(data[2:4] == b"\r\n" and _COMPILED.search(data))
-        elif _ENCODING.match(data):
+            continue
+        if not _is_example(member):
+            imported.update(*_IMPORTED.findall(data))
+        if _ENCODING.match(data):
             unfollowed.append(member.name)
         elif not _MEANS.search(data):
             computed += [member.name] * _makes_code(data)
@@ -119,7 +130,9 @@ def of_wheel(archive: Archive) -> Openings:
             computed += [member.name] * _makes_code(data)
     called = _called_elsewhere(archive, left)
     users = [file for file in left if file not in called]
-    return Openings(names, (*unfollowed, *called), (*computed, *tests), tuple(users))
+    own = {re.split(r"[/.]", _DATA.sub("", member.name))[0] for member in archive.members}
+    others = sorted({name.decode() for name in imported - {b""}} - own - sys.stdlib_module_names)
+    return Openings(names, (*unfollowed, *called), (*computed, *tests), tuple(users), tuple(others))
 
 
 def _called_elsewhere(archive: Archive, left: Mapping[str, set[str]]) -> list[str]:

@@ -133,6 +133,7 @@ SENTENCES = {
     "symbol": "{0} has a relocation by symbol {value}, and there are {expected}",
     "function": "{0} names address {address:#x}, where no code is",
     "left out": "the section {0} lies outside of the relocations that the dynamic section names",
+    "not in TLS": "the section {0} has thread-local variables and lies outside of PT_TLS",
     "not mapped": "the section {0} lies in no PT_LOAD segment",
     "not executable": "the section {0} has code and may not be executed",
     "sealed": "{0} lies in PT_GNU_RELRO, and may not be written when the file is loaded",
@@ -211,7 +212,7 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
     if load is None:
         return BrokenSegment(name, "outside", loads=_in_pages(segment, loads))
     if segment.address - load.address != segment.offset - load.offset:
-        return BrokenSegment(name, "place", loads=True)
+        return BrokenSegment(name, "place", loads=segment.type != PT_TLS)
     if segment.type in {PT_DYNAMIC, PT_GNU_RELRO} and segment.flags & PF_W > load.flags & PF_W:
         return BrokenSegment(name, "unwritable")
     return None
@@ -416,12 +417,17 @@ def _of_sections(file: ElfFile, header: Header, loads: list[Segment]) -> Iterato
     Tables of the dynamic linker are others' work, as patchelf moves them and leaves their sections where they were.
     """
     values, sealed = file.dynamic.values, header.segment(PT_GNU_RELRO)
+    tls = header.segment(PT_TLS)
+    variables = range(tls.address, tls.address + tls.memory + 1) if tls else range(0)
     is_linked = bool(values)  # a static program applies its relocations itself
     tables = ((DT_RELA, DT_RELASZ), (DT_JMPREL, _DT_PLTRELSZ))
     relocations = [
         range(values[tag], values[tag] + values.get(size, 0)) for tag, size in tables if tag in values
     ]
     for s in file.sections:
+        ends = (s.address, s.address + s.memory)
+        if s.flags & _SHF_TLS and s.memory and not all(end in variables for end in ends):
+            yield BrokenSegment(s.name, "not in TLS")
         used = s.type in (SHT_PROGBITS, SHT_NOBITS, _SHT_RELA)
         if not (used and s.flags & SHF_ALLOC and s.address and s.memory) or (
             s.flags & _SHF_TLS and not s.size
