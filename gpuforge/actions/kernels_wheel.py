@@ -118,7 +118,7 @@ def host_wheel(
         more_requires=manifest.wheel.requires,
         # NVRTC is for one CUDA major and this wheel for all, so the runtime names the package that fits the driver.
         extras={k: v for k, v in recipe.extras(file.manifest, newest[0]).items() if not needs_cuda(k)},
-        record=record_of_host(file, cell, compiler),
+        record=record_of_host(context, cell, compiler),
         c_header=manifest.package.c_header,
         kernels_wheels=tuple(_described(manifest, version) for version in newest),
         sets=_sets(context),
@@ -130,7 +130,7 @@ def host_wheel(
 
 def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInput]) -> ActionInput:
     """Make the kernels wheel of one toolkit; it serves every Python."""
-    file, manifest = context.file, context.file.manifest
+    manifest = context.file.manifest
     at = context.machine.kernels_at(cell.cuda, cell.machine)
     found = at.toolkits[cell.cuda]
     first = next(each for each in context.cells if (each.cuda, each.machine) == (cell.cuda, cell.machine))
@@ -146,7 +146,7 @@ def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInpu
         size_limit=manifest.wheel.size_limit_bytes,
         pins=found.packages,
         pins_file=found.packages_file,
-        record=record_of_kernels(file, at, cell, at.hosts[cell.cuda]),
+        record=record_of_kernels(context, at, cell, at.hosts[cell.cuda]),
     )
     title = f"make {kernels_wheels.distribution(manifest, cell.toolkit)}"
     name = f"cu{cell.toolkit}{context.machine.suffix(cell.machine)}/kernels-wheel"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpuforge import __version__, digest, disk
+from gpuforge import __version__, disk
 from gpuforge.actions import environment
 from gpuforge.actions.carried import carried
 from gpuforge.actions.host_build import LIBRARIES, keeps_libraries
@@ -20,7 +20,6 @@ from gpuforge.cuda.choices import Linkage, Requires
 from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import major_of
 from gpuforge.manifest.axes import Values
-from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import CudaVersion
 from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan import recipe
@@ -301,7 +300,7 @@ def finished_wheel(
         pins_file=found.packages_file if found else "",
         more_requires=manifest.wheel.requires,
         extras=recipe.extras(manifest, cell.toolkit),
-        record=record_of(file, at, cell, host_compiler, of_nvcc),
+        record=record_of(context, at, cell, host_compiler, of_nvcc),
         by_command=recipe.by_command(manifest),
         c_header=manifest.package.c_header,
     )
@@ -408,28 +407,31 @@ def _capabilities() -> frozenset[Version]:
 Record = dict[str, Any]
 
 
-def record_of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> Record:
+def record_of(context: PlanContext, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> Record:
     """Return the record of one cell: `host` compiled its host build, `of_nvcc` the kernels with nvcc."""
     shared = (
-        record_of_kernels(file, at, cell, of_nvcc) if cell.cuda else {**_common(file, cell), **_axes(cell)}
+        record_of_kernels(context, at, cell, of_nvcc)
+        if cell.cuda
+        else {**_common(context, cell), **_axes(cell)}
     )
     toolchains = {**shared["toolchains"], "host": _compiler(host)}
-    indexes = recipe.indexes_of(file.manifest, cell.toolkit)
+    indexes = recipe.indexes_of(context.file.manifest, cell.toolkit)
     own = {"indexes": indexes} if indexes else {}
     return {**shared, "toolchains": toolchains, "cell": cell.id, "naming": cell.naming, **own}
 
 
-def record_of_host(file: ManifestFile, cell: Cell, host: Compiler) -> Record:
+def record_of_host(context: PlanContext, cell: Cell, host: Compiler) -> Record:
     """Return the record of a wheel that was built without a toolkit: it is for all CUDA versions, or for none."""
-    return {**_common(file, cell), "toolchains": {"host": _compiler(host)}}
+    return {**_common(context, cell), "toolchains": {"host": _compiler(host)}}
 
 
-def record_of_kernels(file: ManifestFile, at: Location, cell: Cell, host: Compiler) -> Record:
+def record_of_kernels(context: PlanContext, at: Location, cell: Cell, host: Compiler) -> Record:
     """Return the record of a kernels wheel, which does not depend on Python; nvcc used the compiler `host`."""
-    toolkit, cuda = at.toolkits[cell.cuda], file.manifest.cuda
+    file, toolkit = context.file, at.toolkits[cell.cuda]
+    cuda = file.manifest.cuda
     nvcc = {"family": NVCC.name, "version": toolkit.nvcc, "host": _compiler(host)}
     return {
-        **_common(file, cell),
+        **_common(context, cell),
         "toolchains": {"device": nvcc},
         "linkage": cuda.linkage,
         "toolkit": {
@@ -443,12 +445,9 @@ def record_of_kernels(file: ManifestFile, at: Location, cell: Cell, host: Compil
     }
 
 
-def _common(file: ManifestFile, cell: Cell) -> Record:
-    """Return the keys of every record. The digest is of all of the manifest but comments, [test] and [audit]."""
-    whole = (file.whole or file.manifest).model_dump(
-        mode="json", by_alias=True, exclude={"test", "audit"}, exclude_defaults=True
-    )
-    manifest = {"sha256": digest.of_data(whole)}
+def _common(context: PlanContext, cell: Cell) -> Record:
+    """Return the keys of every record."""
+    manifest = {"sha256": context.manifest_digest}
     return {"gpuforge": __version__, "machine": cell.machine, "manifest": manifest, "toolchains": {}}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypedDict, Unpack
 
+from gpuforge import digest
 from gpuforge.digest import Contents
 from gpuforge.manifest.axes import Point, label
 from gpuforge.manifest.load import ManifestFile
@@ -166,6 +167,14 @@ class PlanContext:
     def build_advice(self) -> tuple[Advice, ...]:
         """The advice for the project's own build."""
         return advice.of_host_build(self.file)
+
+    @cached_property
+    def manifest_digest(self) -> str:
+        """The digest of all of the manifest but comments, [test] and [audit]."""
+        whole = self.file.whole or self.file.manifest
+        return digest.of_data(
+            whole.model_dump(mode="json", by_alias=True, exclude={"test", "audit"}, exclude_defaults=True)
+        )
 
     @cached_property
     def by_pip(self) -> StepFields:

@@ -15,6 +15,7 @@ from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Choice, matrix, select
+from gpuforge.plan.context import PlanContext
 from gpuforge.plan.keys import keys
 
 AXES = """
@@ -269,10 +270,11 @@ def test_the_record_names_the_values(recipe, machine):
     file = recipe(NEW, ONE, add=AXES + SPANS)
     cell = select(file, "x86_64", Choice(cuda=["13"])).cells[0]
     at, host = machine.host_at(cell)
-    record = record_of(file.at(cell.point), at, cell, host, host)
+    record = record_of(PlanContext(file.at(cell.point), (), machine), at, cell, host, host)
     assert record["axes"] == {"built": {"torch": "2.11"}, "serves": [{"torch": "2.11"}, {"torch": "2.15"}]}
     plain = recipe(ONE)
-    assert "axes" not in record_of(plain, at, select(plain, "x86_64").cells[0], host, host)
+    cell = select(plain, "x86_64").cells[0]
+    assert "axes" not in record_of(PlanContext(plain, (), machine), at, cell, host, host)
 
 
 def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe):
