@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.audit import audit
-from gpuforge.audit.report import html_page, picture
+from gpuforge.audit.report import html_page
 from gpuforge.cli import main
 
 
@@ -62,7 +62,7 @@ def test_no_name_becomes_markup(name):
     needed = [{"name": name, "provider": "package", "package": name, "declared": None, "route": ""}]
     binary = {"wheel": "w", "file": name, "needed": needed}
     allowed = {"svg", "g", "title", "text", "path"}
-    assert {tag for tag, _ in Reader(picture.draw([binary], [])).elements} <= allowed
+    assert {tag for tag, _ in Reader(html_page.draw([binary], [])).elements} <= allowed
 
 
 def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one():
@@ -74,7 +74,7 @@ def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one(
             {"name": "liby.so", "provider": "wheel", "route": f"RUNPATH {at}" * (at > 0)}
         )
     findings = [{"severity": "error", "subjects": [{"library": "libx.so"}]}]
-    drawn = Reader(picture.draw(objects, findings))
+    drawn = Reader(html_page.draw(objects, findings))
     libraries = [
         attributes for tag, attributes in drawn.elements if tag == "g" and attributes.get("tabindex")
     ]
