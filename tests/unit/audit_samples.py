@@ -1,7 +1,5 @@
 """Makes small ELF files, fatbins and wheels for the audit's tests, byte by byte, without any compiler."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -547,7 +547,7 @@ def test_python_code_that_opens_more_than_is_known(tmp_path, code, reason):
     assert ("functions open what users name: __init__.py" in "".join(held)) == (reason == "users")
 
 
-def test_the_line_names_packages_that_are_imported_and_not_required(tmp_path: Path) -> None:
+def test_the_line_names_packages_that_are_imported_and_not_required(tmp_path):
     imports = ("os, ctypes", "tvm_ffi as t", "demo.x", "numpy.linalg", "this module")
     code = (
         b"".join(b"import %s\n" % each.encode() for each in imports) + b"from . import z\nfrom .x import y\n"
