@@ -254,7 +254,7 @@ _drivers: dict[tuple[str, ...], Driver] = {}
 
 
 def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
-    """Open and initialise the driver, and read its devices; raises nothing. What hangs is left, but for a constructor.
+    """Open and initialise the driver, and read its devices; raises nothing.
 
     A driver that opened is kept for the life of the process; after a failure the next call tries again.
     """
