@@ -12,6 +12,7 @@ const of = { // what a wheel is for; "" is everything
 const shown = { Python: value => value.replace(/^cp3/, "3.") };
 const fits = (file, [name, value]) => of[name](file).some(own => own === value || own === "");
 const linked = new URLSearchParams(location.hash.slice(1)); // a page of yours may link to #package=demo&CUDA=13
+const usual = "Linux x86_64"; // the system at first, also beside a wheel for every system
 const order = (a, b) => b.localeCompare(a, "en", { numeric: true });
 files.sort((a, b) => order(a.version, b.version) || order(a.python, b.python));
 for (const name of Object.keys(of)) {
@@ -21,6 +22,7 @@ for (const name of Object.keys(of)) {
   const label = document.createElement("label"), select = document.createElement("select");
   select.name = name;
   for (const value of values) select.add(new Option((shown[name] || String)(value), value));
+  if (values.includes(usual)) select.value = usual;
   label.append(name, select);
   form.append(label);
 }
@@ -48,14 +50,20 @@ function show(kept, chosen, report) {
   for (const text of [`pip install ${what} --extra-index-url ${url}`, `uv pip install ${what} --index ${url}`]) {
     const line = document.createElement("pre");
     line.textContent = text;
+    line.tabIndex = 0; // by keyboard: Tab selects the line, Ctrl-C copies it
+    line.role = "textbox";
+    line.ariaReadOnly = "true";
+    line.ariaLabel = text.split(" ", 1)[0];
+    line.addEventListener("focus", () => getSelection().selectAllChildren(line));
     lines.append(line);
   }
-  lines.append(`${file.name}, ${(file.size / 1e6).toFixed(1)} MB`);
-  if (changed.length) lines.append(`. For this choice there is ${changed.join(", ")} only.`);
+  const size = file.size < 1e6 ? `${Math.ceil(file.size / 1e3)} kB` : `${(file.size / 1e6).toFixed(1)} MB`;
+  lines.append(`${file.name}, ${size}`);
+  if (changed.length) lines.append(`. Changed to fit this choice: ${changed.join(", ")}.`);
 }
 form.addEventListener("change", ({ target }) => {
   const kept = [["package", form.elements.package.value], [target.name, target.value]];
   show(kept, [...new FormData(form)], true);
 });
 form.hidden = false;
-show([...linked].filter(([name]) => of[name]), [["package", form.elements.package?.value], ["system", "Linux x86_64"]], false);
+show([...linked].filter(([name]) => of[name]), [["package", form.elements.package?.value], ["system", usual]], false);

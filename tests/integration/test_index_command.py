@@ -232,6 +232,8 @@ def test_the_page_for_people_shows_the_lines_of_a_choice(url):
     choice = f"{url}/cu13-torch2.11/"
     assert f'pip install "ext==1.0+cu130torch2.11" --extra-index-url {choice}' in shown
     assert f'uv pip install "ext==1.0+cu130torch2.11" --index {choice}' in shown
+    assert re.search(r'<pre tabindex="0" role="textbox" aria-readonly="true" aria-label="uv">', shown)
+    assert re.search(r"-py3-none-any\.whl, [1-9] kB", shown)
 
 
 ASSETS = [
@@ -273,7 +275,7 @@ def test_a_choice_that_no_wheel_meets_changes_the_others(tmp_path):
     assert "ext-1.1+cu130torch2.11-cp312-cp312-manylinux_2_28_x86_64.whl, 10.0 MB" in first
     assert "ext-1.1+cu130torch2.11-cp312-cp312-win_amd64.whl, 10.0 MB 13 Windows amd64" in system
     assert (
-        "ext-1.1+cu128torch2.9-cp312-cp312-win_amd64.whl, 10.0 MB. For this choice there is CUDA 12 only."
+        "ext-1.1+cu128torch2.9-cp312-cp312-win_amd64.whl, 10.0 MB. Changed to fit this choice: CUDA 12."
         in torch
     )
     assert torch.endswith("12 Windows amd64")
