@@ -221,10 +221,8 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
     if module and module[1].partition(".")[0] == package.partition(".")[0]:
         return "`[package] import` must name a package that is in the wheel"
     if module:
-        return (
-            f"the wheel does not declare it: add the package of {module[1]!r} to the project's dependencies, "
-            "or to [wheel] requires"
-        )
+        brings = "setuptools<82" if module[1] == "pkg_resources" else f"the package of {module[1]!r}"
+        return f"the wheel does not declare it: add {brings} to the project's dependencies, or to [wheel] requires"
     if "libcuda.so" in line or "libnvidia-ml.so" in line:
         return (
             "that library is the driver's, which many machines do not have: open it with dlopen instead of linking it; "

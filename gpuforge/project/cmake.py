@@ -26,6 +26,8 @@ def set_by(command: Command) -> tuple[str, ...]:
     words = command.arguments
     if command.name == "set" and words[:1] == (_ALL_ARCHS,) and "CACHE" not in words:
         return words[1:]
+    if command.name == "list" and words[:2] == ("APPEND", _ALL_ARCHS):
+        return words[2:]
     if "CUDA_ARCHITECTURES" in words and command.name in {"set_target_properties", "set_property"}:
         return words[words.index("CUDA_ARCHITECTURES") + 1 :][: 1 if "PROPERTIES" in words else None]
     return ()

@@ -29,6 +29,14 @@ _OTHER = r"ONLY|(^|_)NO_|SKIP|DISABLE|WITHOUT"
 _OF_COMPILERS = frozenset(
     {"c", "m", "dl", "rt", "pthread", "stdc++", "gomp", "omp", "gcc", "gcc_s", "util", "c10", "torch"}
 )
+# Functions of torch.cuda that fail without a GPU.
+_OF_A_GPU = {
+    "get_device_capability",
+    "get_device_properties",
+    "get_device_name",
+    "current_device",
+    "device_count",
+}
 _WITH_CMAKE_FILES = {"torch", "pybind11", "nanobind", "numpy"}
 _LOOKS_AT_CPU = r"-xHost\b|/proc/cpuinfo|\blscpu\b"
 # Variables for a toolkit; gpuforge sets the second group.
@@ -46,8 +54,8 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     native = [each.where for each in project.cmake.this_cpu if each.native]  # those that no setting turns off
     native += [seen.where for seen in project.script.texts if re.search(NATIVE, seen.text)]
     native += [each for each in (project.sources.meson_native,) if each]
-    if older := dict(_older_standards(project)):
-        yield Guess(_BUILD, "before", tuple(older), tuple(older.values()))
+    if before := dict([*_older_standards(project), *_without_a_gpu(project)]):
+        yield Guess(_BUILD, "before", tuple(before), tuple(before.values()))
     if native:
         yield Guess(_BUILD, "cpu", "x86-64", (because("native", native[0]),))
     found = [*_settings(project), *_variables(project)]
@@ -105,6 +113,19 @@ def _older_standards(project: Project) -> Iterator[tuple[tuple[str, ...], Reason
                 "framework-standard", seen.where, framework=framework.package, standard=framework.standard
             )
             yield ("sed", "-i", f"s/{old[0]}/{new}/g", seen.where.file), reason
+
+
+def _asks_for_gpu(project: Project) -> Where | None:
+    """Return where setup.py asks torch for a GPU, if no variable switches CUDA on."""
+    is_switched = any(_value(switch, project) for switch in project.script.switches)
+    return project.script.asks_for_gpu if project.cuda and not is_switched else None
+
+
+def _without_a_gpu(project: Project) -> Iterator[tuple[tuple[str, ...], Reason]]:
+    """Yield the command that answers for a GPU, unless the GPU is asked further."""
+    if (asks := _asks_for_gpu(project)) and not _OF_A_GPU & project.script.names.keys():
+        command = ("sed", "-i", r"s/torch\.cuda\.is_available()/True/g", asks.file)
+        yield command, because("without-gpu", asks)
 
 
 def _unmet(project: Project) -> Iterator[Import]:
@@ -213,8 +234,7 @@ def _notes(project: Project) -> Iterator[Note]:
     if absent := project.script.absent:
         what = ", ".join(dict.fromkeys(seen.text for seen in absent))
         yield Note(_BUILD, because("absent", absent[0].where, what=what))
-    is_switched = any(_value(switch, project) for switch in project.script.switches)
-    if (asks := project.script.asks_for_gpu) and project.cuda and not is_switched:
+    if (asks := _asks_for_gpu(project)) and not dict(_without_a_gpu(project)):
         yield Note(_BUILD, because("asks-for-gpu", asks))
     yield from _of_system(project)
     if project.backend.cmake is not None and project.chosen is None:

@@ -57,6 +57,17 @@ foreach(each 80 90)
 endforeach()
 string(APPEND CMAKE_CUDA_FLAGS " -gencode arch=compute_90,code=compute_90")
 """
+IN_A_MACRO = """macro(choose)
+  set(CMAKE_CUDA_ARCHITECTURES "")
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 70)
+  endif()
+  list(APPEND CMAKE_CUDA_ARCHITECTURES 90)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 120)
+  endif()
+endmacro()
+choose()"""
 CACHED = """
 set(DEMO_ARCHS 80 90 CACHE STRING "which")
 set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
@@ -289,6 +300,8 @@ def archs_of(tmp_path: Path, text: str, cuda: str) -> list[str]:
         (OF_TARGETS, "13.0", ["80+ptx", "120+ptx"]),
         (CACHED, "13.0", ["80+ptx", "90+ptx"]),
         ("set(CMAKE_CUDA_ARCHITECTURES 80)", "13.0", ["80+ptx"]),
+        (IN_A_MACRO, "12.4", ["70+ptx", "90+ptx"]),
+        (IN_A_MACRO, "13.0", ["90+ptx", "120+ptx"]),
         ("if(A OR B)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()", "13.0", ["80+ptx"]),
         (BY_FLAGS, "13.0", ["80", "90", "ptx:90"]),
     ],

@@ -190,16 +190,23 @@ def test_kernels_that_an_sdist_lacks_are_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("script", "asked"),
+    ("script", "answered", "asked"),
     [
-        ("if torch.cuda.is_available() and not '--cpu' in sys.argv:\n    ", True),
-        ("if torch.cuda.is_available() or os.environ.get('FORCE_CUDA') == '1':\n    ", False),
-        ("", False),
+        ("if torch.cuda.is_available() and not '--cpu' in sys.argv:\n    ", True, False),
+        ("if not torch.cuda.is_available():\n    raise Exception('no GPU')\n", True, False),
+        ("if torch.cuda.is_available():\n    cc = torch.cuda.get_device_capability()\n", False, True),
+        ("if torch.cuda.is_available() or os.environ.get('FORCE_CUDA') == '1':\n    ", False, False),
+        ("", False, False),
     ],
 )
-def test_a_build_that_looks_for_a_gpu_is_asked_for(tmp_path, script, *, asked):
+def test_a_build_that_looks_for_a_gpu_is_told_that_there_is_one_or_asked_for(
+    tmp_path, script, *, answered, asked
+):
     script = f'{TORCH}import os, sys, torch\n{script}CUDAExtension("demo._c", ["k.cu"])\n'
-    assert ("asks-for-gpu" in drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).notes) == asked
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
+    command = ("sed", "-i", r"s/torch\.cuda\.is_available()/True/g", "setup.py")
+    assert found.keys.get("build.before") == ((command,) if answered else None)
+    assert ("asks-for-gpu" in found.notes) == asked
 
 
 def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path):

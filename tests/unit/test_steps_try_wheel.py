@@ -176,6 +176,10 @@ def test_a_command_that_is_not_there(bench):
             "ModuleNotFoundError: No module named 'demo._core'",
             "`[package] import` must name a package",
         ),
+        (
+            "ModuleNotFoundError: No module named 'pkg_resources'",
+            "the wheel does not declare it: add setuptools<82 to",
+        ),
         ("ImportError: libcuda.so.1: cannot open shared object file", "that library is the driver's"),
         (
             "ImportError: libcufft.so.12: cannot open shared object file",
