@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.report import devices, link_tree, process
+from gpuforge.audit.report import devices, process
 from gpuforge.audit.report.comparison import SAME, Comparison, comparisons
 from gpuforge.audit.report.sentences import bullets, not_looked_at
 from gpuforge.audit.together import Together
@@ -18,6 +18,7 @@ from gpuforge.diagnostics import shown
 
 _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️", "clean": "✅"}  # noqa: RUF001 - it is the sign
 _MOST_SUBJECTS = 30
+_WIDEST = 10_000  # columns: lines of the link graph are not broken
 # also of links, which GitHub makes of names
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$@]|:(?=//)|(?<=www)\.)")
 # Parts of a text that are shown as code: quoted with backticks by a rule, a path with $ORIGIN (two $ make a formula on
@@ -37,7 +38,7 @@ def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) 
             continue
         lines += _wheel(wheel)
         if show_tree:
-            lines += _folded("Link graph", _fenced(link_tree.lines(report.graph, wheel.facts)))
+            lines += _folded("Link graph", _fenced(_link_graph(report, wheel)))
         if show_gpus:
             lines += _folded("GPU code by file", _gpu_code(wheel))
     for found in comparisons(report):
@@ -155,6 +156,13 @@ def _generations(report: Report) -> Iterator[str]:
     yield f"| {' | '.join(('capability', 'GPUs', *(_code(name, cell=True) for name in wheels)))} |"
     yield "|---" * (len(wheels) + 2) + "|"
     yield from (f"| {' | '.join(map(_text, row))} |" for row in rows)
+
+
+def _link_graph(report: Report, wheel: WheelReport) -> list[str]:
+    from gpuforge.audit.report.tables import Drawing  # noqa: PLC0415  it loads rich
+
+    drawn = Drawing(_WIDEST, color=False).tree(report, wheel.facts)
+    return [line[2:] for line in drawn if line] or ["nothing in it is loaded by the dynamic linker"]
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[str]:

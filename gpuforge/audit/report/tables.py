@@ -1,7 +1,10 @@
 """Draws the link graph and the GPU code with rich: the parts of the text report that are shown on request."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from rich import box
 from rich.cells import cell_len
@@ -12,8 +15,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from gpuforge.audit.judge import Report
+from gpuforge.audit.link.edges import Edge, Key
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report import devices, link_tree
+from gpuforge.audit.report import devices
+from gpuforge.binary.facts import ElfObject
+from gpuforge.diagnostics import shown
 from gpuforge.diagnostics import shown as visible
 from gpuforge.grouping import grouped
 
@@ -38,7 +45,7 @@ class Drawing:
 
     def tree(self, report: Report, facts: WheelFacts) -> list[str]:
         """Draw the libraries that each object of a wheel loads."""
-        nodes = link_tree.roots(report.graph, facts)
+        nodes = roots(report.graph, facts)
         self._console.width = max(self._width, *map(_widest, nodes), 0)
         with self._console.capture() as captured:
             for root in nodes:
@@ -63,23 +70,23 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def _show_tree(root: link_tree.Node, console: Console) -> None:
+def _show_tree(root: Node, console: Console) -> None:
     console.print()
     drawn = Tree(Text("\n".join(root.names), style="bold"), guide_style="dim")
     _grow(drawn, root)
     console.print(Padding(drawn, (0, 0, 0, _INDENT)))
 
 
-def _grow(drawn: Tree, node: link_tree.Node) -> None:
+def _grow(drawn: Tree, node: Node) -> None:
     for child in node.children:
         style = "" if child.found else "bold red"
-        text = Text.assemble((" ".join(child.names), style), (link_tree.after_name(child), style or "dim"))
+        text = Text.assemble((" ".join(child.names), style), (after_name(child), style or "dim"))
         _grow(drawn.add(text), child)
 
 
-def _widest(node: link_tree.Node) -> int:
+def _widest(node: Node) -> int:
     """Return the columns that a tree takes if none of its names is broken."""
-    words = f"{' '.join(node.names)}{link_tree.after_name(node)}".split()
+    words = f"{' '.join(node.names)}{after_name(node)}".split()
     own = max(map(cell_len, words), default=0)
     return _INDENT + max(own, *(_GUIDE + _widest(child) - _INDENT for child in node.children), 0)
 
@@ -168,3 +175,124 @@ def _table(*headings: str) -> Table:
     for index, heading in enumerate(headings):
         table.add_column(Text(heading, style="dim"), overflow="fold", no_wrap=not index)
     return table
+
+
+_DEEPEST = 100  # levels of a tree; real ones have ten
+_SOURCES = {"driver": "the driver", "system": "the system"}
+
+
+@dataclass(slots=True)
+class Node:
+    """A line of the tree; a root has a line for each of its names. `found` is False if no route leads to it."""
+
+    names: list[str]
+    provider: str = ""  # "" at a root
+    route: str = ""
+    found: bool = True
+    children: list[Node] = field(default_factory=list)
+
+
+def roots(graph: LinkGraph, wheel: WheelFacts) -> list[Node]:
+    """Return a tree for each load root of a wheel; roots with the same libraries below them are one with several names.
+
+    Below a root each object is opened once, and libraries of the system are listed at the root alone.
+    """
+    found: dict[tuple[object, ...], Node] = {}
+    for loaded in graph.load_sets:
+        if loaded.root.wheel != wheel.name:
+            continue
+        node = Node([shown(loaded.root.file)], children=_children(graph, loaded.root, {_key(loaded.root)}))
+        look = _look(node)[1:]
+        if known := found.get(look):
+            known.names += node.names
+            continue
+        found[look] = node
+    for node in found.values():
+        node.children = node.children or [Node(["nothing is NEEDED"])]
+    return list(found.values())
+
+
+def _look(node: Node) -> tuple[object, ...]:
+    return (*node.names, node.provider, node.route, *map(_look, node.children))
+
+
+def after_name(node: Node) -> str:
+    """Return what follows the name on a line of the tree."""
+    if not node.provider:
+        return ""
+    return f" → {node.provider}" + (f", {node.route}" if node.route else "")
+
+
+def _children(graph: LinkGraph, loader: ElfObject, opened: set[Key], depth: int = 0) -> list[Node]:
+    found: list[Node] = []
+    leaves: dict[tuple[str, str], Node] = {}
+    system: Node | None = None
+    for edge in graph.from_object(loader):
+        node = _node(graph, edge, opened, depth)
+        if edge.provider.object is not None:
+            found.append(node)
+        elif edge.provider.source == "system":
+            system = _joined(system, node)
+        elif known := leaves.get((node.provider, node.route)):
+            _joined(known, node)
+        else:
+            leaves[node.provider, node.route] = node
+            found.append(node)
+    return [*found, *([system] if system and not depth else [])]
+
+
+def _joined(known: Node | None, node: Node) -> Node:
+    """Put a library on the line of others that come from the same place in the same way."""
+    if known is None:
+        return node
+    known.names += node.names
+    return known
+
+
+def _node(graph: LinkGraph, edge: Edge, opened: set[Key], depth: int) -> Node:
+    target = edge.provider.object
+    node = Node(
+        [shown(edge.needed)], shown(_provider(edge)), shown(_route(edge)), bool(edge.route or edge.preload)
+    )
+    if target is None:
+        return node
+    if _key(target) in opened:
+        if any(edge.provider.source != "system" for edge in graph.from_object(target)):
+            node.route = f"{node.route}; above"
+        return node
+    if depth == _DEEPEST:
+        node.route = f"{node.route}; what it needs is left out"
+        return node
+    opened.add(_key(target))
+    node.children = _children(graph, target, opened, depth + 1)
+    return node
+
+
+def _provider(edge: Edge) -> str:
+    provider = edge.provider
+    match provider.source:
+        case "wheel" | "sibling" if provider.object:
+            folder, _, name = provider.object.file.rpartition("/")
+            file = f"{folder or '.'}/" if name == edge.needed else provider.object.file
+            return file if provider.source == "wheel" else f"{file} of {provider.object.wheel}"
+        case "package":
+            known = provider.declared
+            extra = f" (extra {known.extra})" if known and known.extra else ""
+            return f"{provider.package}{extra}" + ("" if known else " (not declared)")
+        case "nobody":
+            return "nobody"
+    return _SOURCES[provider.source]
+
+
+def _route(edge: Edge) -> str:
+    if edge.provider.source in _SOURCES:
+        return ""
+    if edge.route:
+        return "already loaded" if edge.route.kind == "loaded" else f"by {edge.route}"
+    if edge.preload:
+        return f"loaded before it by {edge.preload.file}"
+    return "" if edge.provider.source == "nobody" else "no path leads to it"
+
+
+def _key(binary: ElfObject) -> Key:
+    return binary.wheel, binary.file
