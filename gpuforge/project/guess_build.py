@@ -122,8 +122,9 @@ def _asks_for_gpu(project: Project) -> Where | None:
 
 
 def _without_a_gpu(project: Project) -> Iterator[tuple[tuple[str, ...], Reason]]:
-    """Yield the command that answers for a GPU, unless the GPU is asked further."""
-    if (asks := _asks_for_gpu(project)) and not _OF_A_GPU & project.script.names.keys():
+    """Yield the command that answers for a GPU, unless the GPU is asked further, or setup.py ends without one."""
+    script = project.script
+    if (asks := _asks_for_gpu(project)) and not (script.ends_without_gpu or _OF_A_GPU & script.names.keys()):
         command = ("sed", "-i", r"s/torch\.cuda\.is_available()/True/g", asks.file)
         yield command, because("without-gpu", asks)
 

@@ -92,6 +92,7 @@ class Script:
     # CUDA sources of extensions that are not among the files
     absent: list[Seen] = field(default_factory=list)
     asks_for_gpu: Where | None = None  # torch.cuda.is_available()
+    ends_without_gpu: bool = False  # also in the hook that runs before [build] before
     computed_archs: Where | None = None  # flags for architectures that only a run knows
     own_archs: list[Seen] = field(default_factory=list)  # environment variables that make them
     limited_api: Where | None = None
@@ -316,6 +317,9 @@ class _Reader:
                 script.names.setdefault(last_name(node), self.at(node))
                 if isinstance(node, ast.Attribute) and (node.attr, last_name(node.value)) == _ASKS_FOR_GPU:
                     script.asks_for_gpu = script.asks_for_gpu or self.at(node)
+            elif isinstance(node, ast.If) and any(isinstance(each, ast.Raise) for each in node.body):
+                tested = {last_name(each) for each in ast.walk(node.test) if isinstance(each, ast.Attribute)}
+                script.ends_without_gpu |= _ASKS_FOR_GPU[0] in tested
         for call, word in self.keywords:
             value = word.value.value if isinstance(word.value, ast.Constant) else None
             if is_main and word.arg in _METADATA and last_name(call.func) == "setup":
