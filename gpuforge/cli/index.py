@@ -117,7 +117,10 @@ def command(
     _write(site, indexed, title)
     for choice, some in simple_index.choices(indexed).items():
         result([f"{site / choice}: {count(len(some), 'file')}\n"])
-    say(f"any web server can serve {site}: people open index.html, pip takes --index-url ADDRESS/all")
+    say(
+        f"any web server can serve {site}: people open index.html; "
+        "pip takes --extra-index-url ADDRESS/all, uv --index ADDRESS/all"
+    )
     return 0
 
 

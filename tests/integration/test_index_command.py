@@ -101,10 +101,12 @@ def test_uv_locks_with_its_hashes_and_without_downloading_a_wheel(url, site, tmp
     assert f'hash = "sha256:{sha256[f"demo_cu13-1.0-{TAGS}.whl"]}"' in lock
 
 
-def test_a_release_is_added_and_an_old_file_is_yanked(site, tmp_path):
+def test_a_release_is_added_and_an_old_file_is_yanked(site, tmp_path, capsys):
     new = make(tmp_path / "new", "demo_cu13-1.1")
     old = f"demo_cu13-1.0-{TAGS}.whl"
     assert main.run(["index", str(new), "-o", str(site), "--yank", f"{old}=wrong results"]) == 0
+    ways = "pip takes --extra-index-url ADDRESS/all, uv --index ADDRESS/all"  # dependencies come from PyPI
+    assert ways in capsys.readouterr().err
     page = (site / "all" / "demo-cu13" / "index.html").read_text()
     assert 'data-yanked="wrong results"' in page
     assert f"demo_cu13-1.1-{TAGS}.whl" in page
