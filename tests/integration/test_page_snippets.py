@@ -25,7 +25,7 @@ from builds import PYTHON, RECIPES, copy_recipe, environment, run
 
 ROOT = Path(__file__).parents[2]
 FILES = (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").rglob("*.md"))
-NOT_IN_THE_IMAGE = "no usable clang++ in image bookworm"
+NOT_IN_THE_IMAGE = "no usable clang++ >=16 in image bookworm"
 TOOLS = Path(sys.executable).parent
 # What a page shows of one machine: its Python, compilers and glibc.
 HERE = (
