@@ -28,6 +28,7 @@ from gpuforge.binary import ptx
 from gpuforge.binary.runnable import common_images
 from gpuforge.expectation import Expectation, HostOnly
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.userbuild import families
 
 PT_NOTE = 4
 LEVEL = struct.pack("<III4sIIII", 4, 16, 5, b"GNU\0", 0xC0008002, 4, 1 << 3, 0)  # x86-64-v4
@@ -352,6 +353,10 @@ def tar() -> bytes:
     return stream.getvalue()
 
 
+FAMILIES = "demo/_gpuforge/userbuild/families.py"
+OF_RUNTIME = Path(families.__file__).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
@@ -497,6 +502,8 @@ def tar() -> bytes:
         pytest.param("demo/k.so", elf(sections={".text": TEXT}), INSIDE, id="PTX among machine code"),
         pytest.param("demo/k.so", elf(sections={".nvdata": TEXT}), INSIDE, id="in a section by another name"),
         pytest.param("demo/k.ptx", gzip.compress(TEXT), INSIDE, id="a packed file with the name of PTX"),
+        pytest.param(FAMILIES, OF_RUNTIME, "", id="gpuforge's patterns of GPU code"),
+        pytest.param(FAMILIES, OF_RUNTIME + b"\n", INSIDE, id="like gpuforge's patterns"),
     ],
 )
 def test_code_is_not_as_declared_beside_a_file_that_may_have_more(tmp_path, file, content, reason):

@@ -35,7 +35,8 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     """Return the facts of an open wheel, whose binaries threads read meanwhile. Raises MalformedError if it is none."""
     source, archive, info = wheel.source, wheel.archive, _dist_info(wheel)
     project, version, tags = _claims(wheel, info)
-    code, others, refusals = loading_code.PythonCode(archive), _others(wheel), _refusals(wheel, info)
+    code = loading_code.PythonCode(archive)
+    others = _others(wheel, code)
     loading, imports = _python(wheel, info, code)
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
     scanned = [s for s in wheel.scanned() if _is_judged(wheel, s.file)]
@@ -82,7 +83,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         form=source.form,
         neighbour=source.neighbour,
         links=info.links,
-        refusals=refusals,
+        refusals=_refusals(wheel, info),
         machine=machine_of(tags, objects),
         rehashed=_rehashed(wheel, info) if source.hashes else (),
     )
@@ -99,14 +100,18 @@ def _python(
     return loading_code.loading(code) if opens else loading_code.Loading(), {}
 
 
-def _others(wheel: OpenWheel) -> contents.Reader:
-    """Read the files that are no binaries, for the proofs about those; of a neighbour nothing is proved."""
+def _others(wheel: OpenWheel, code: loading_code.PythonCode) -> contents.Reader:
+    """Read the files that are no binaries, for the proofs about those; of a neighbour nothing is proved.
+
+    Files of gpuforge's runtime are known: one has the patterns by which `compile` finds GPU code.
+    """
     reader = contents.Reader(wheel.archive.budget)
     if not wheel.binaries or wheel.source.neighbour or wheel.source.remote:
         return reader
     binaries = {member.name for member in wheel.binaries}
     for member in wheel.archive.members:
-        if member.packed and member.name not in binaries and _is_judged(wheel, member.name):
+        known = member.name in binaries or code.is_of_runtime(member)
+        if member.packed and not known and _is_judged(wheel, member.name):
             reader.add(member.name, _content(wheel, reader, member))
     return reader
 
