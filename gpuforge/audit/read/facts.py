@@ -38,7 +38,6 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     code = loading_code.PythonCode(archive)
     others = _others(wheel, code)
     loading, imports = _python(wheel, info, code)
-    compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
     scanned = [s for s in wheel.scanned() if _is_judged(wheel, s.file)]
     objects = tuple(s.object for s in scanned if s.object)
     linked = any(o.links for o in objects)
@@ -55,8 +54,8 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         members={m.name: m.size for m in archive.members},
         checksums={m.name: m.crc for m in archive.members},
         purelib_lines=info.purelib_lines,
-        build_compilers=compilers,
-        build_paths=paths,
+        build_compilers=build_files.compilers(archive),
+        build_paths=build_files.build_paths(archive),
         loader_files=build_files.opened(archive) if linked else frozenset(),
         cuda_release=loading_code.cuda_release(code),
         record=info.record,
