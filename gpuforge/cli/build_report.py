@@ -53,7 +53,7 @@ _SENTENCES: Mapping[str, Callable[[ActionReason], str]] = {
     "same-content": lambda _: "its inputs were made again, with the same content",
     "not-needed": lambda _: "everything that needs it is stored",
     "blocked": lambda reason: f"needs {reason.actions[0]}, which {_ended(reason)}",
-    "useless": lambda reason: f"nothing needs it any more: {reason.actions[0]} {_ended(reason)}",
+    "useless": lambda reason: f"no longer needed, as {reason.actions[0]} {_ended(reason)}",
     "interrupted": lambda _: "interrupted",
     "not-started": lambda _: "interrupted before it started",
 }

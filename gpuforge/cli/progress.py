@@ -348,6 +348,7 @@ class PlainProgress(_Display):
         super().__init__(console, clock)
         self._last = self._begin  # the time of the last line
         self._to_run: frozenset[str] = frozenset()
+        self._skipped: dict[str, list[Action]] = {}  # reason -> the actions, until another line is printed
 
     def beat(self) -> None:
         """Print what runs if nothing was printed for a while: CI systems stop jobs that are silent."""
@@ -391,7 +392,7 @@ class PlainProgress(_Display):
             if action.id not in self._to_run:
                 return
             if result.state == "not-run":
-                self._line("skipped", f"{where(action)}{action.title}: {why(result.reason)}")
+                self._skipped.setdefault(why(result.reason), []).append(action)
             else:
                 self._line(result.state, f"{where(action)}{action.title} ({short_seconds(result.seconds)})")
             if result.state == "failed":
@@ -400,5 +401,9 @@ class PlainProgress(_Display):
                 self._line("end", self._plan.counts())
 
     def _line(self, what: str, text: str) -> None:
+        skipped, self._skipped = self._skipped, {}
+        for reason, (first, *others) in skipped.items():
+            more = f" and {len(others)} more" if others else ""
+            self._line("skipped", f"{where(first)}{first.title}{more}: {reason}")
         self._last = self._clock()
         print_text(self._console, Text(f"[{self._clock() - self._begin:7.1f} s] {what:9} {shown(text)}"))

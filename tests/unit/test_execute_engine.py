@@ -99,7 +99,7 @@ def test_what_only_serves_a_failed_step_is_not_started(tmp_path):
         "other-build": "done",
         "other-wheel": "done",
     }
-    assert words(outcome.results["build"].reason) == "not run: nothing needs it any more: kernel failed"
+    assert words(outcome.results["build"].reason) == "not run: no longer needed, as kernel failed"
     assert words(outcome.results["wheel"].reason) == "not run: needs kernel, which failed"
 
 
@@ -132,8 +132,8 @@ def test_what_only_serves_a_failed_step_is_stopped_while_it_runs(tmp_path):
         "other-wheel": "done",
     }
     assert rig.runner.stopped == ["build"]
-    assert words(outcome.results["build"].reason) == "not run: nothing needs it any more: kernel failed"
-    assert words(outcome.results["packed"].reason) == "not run: nothing needs it any more: kernel failed"
+    assert words(outcome.results["build"].reason) == "not run: no longer needed, as kernel failed"
+    assert words(outcome.results["packed"].reason) == "not run: no longer needed, as kernel failed"
     assert words(outcome.results["wheel"].reason) == "not run: needs kernel, which failed"
     assert not outcome.interrupted
     assert [entry.id for entry in rig.ledger.entries if entry.result == "failed"] == ["kernel"]

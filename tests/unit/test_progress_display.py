@@ -90,6 +90,23 @@ def test_plain_lines_where_there_is_no_terminal():
     assert stream.getvalue() == PLAIN
 
 
+def test_what_a_failure_skips_is_one_line_for_each_reason():
+    stream = io.StringIO()
+    plain = PlainProgress(Console(file=stream, width=80), lambda: 0.0)
+    plain.on_plan(STEPS, frozenset(each.action.id for each in STEPS))
+    failed, state = FETCH.action.id, "not-run"
+    plain.on_finish(FETCH.action, ActionResult(failed, "done", ActionReason("first"), 1.0))
+    for each in (*BUILDS, *AUDITS):
+        kind = "useless" if each in BUILDS[1:] else "blocked"
+        reason = ActionReason(kind, actions=(failed,), state="failed")
+        plain.on_finish(each.action, ActionResult(each.action.id, state, reason))
+    assert stream.getvalue().splitlines()[2:] == [
+        "[    0.0 s] skipped   cp311-cu13.0-x86_64: build saxpy [host] and 3 more: needs fetch, which failed",
+        "[    0.0 s] skipped   cp312-cu13.0-x86_64: build saxpy [host] and 1 more: no longer needed, as fetch failed",
+        "[    0.0 s] end       1 of 7 actions, 6 not run",
+    ]
+
+
 def test_an_interruption_is_acknowledged_at_once():
     stream = io.StringIO()
     with progress(Console(file=stream, width=80), clock=lambda: 100.0) as observer:
