@@ -15,12 +15,19 @@ _NOT_FOUND = r"fatal error: '?(?:{0})'?(?:: No such file| file not found)|cannot
 _ANY = r"[^'\"\s:]+"
 # Headers that every toolkit has. For the headers of a library see `_headers`.
 _EVERY = r"cuda\w*\.h(?:pp)?|cuda/.*|crt/.*|driver_types\.h|vector_types\.h|device_launch_parameters\.h"
-# The error of the nvcc of host builds (`actions/compiler_cache.py`), and nvcc's own for an architecture.
-_ARCHS = r"gpuforge: error: nvcc|nvcc fatal\s*: (Value '\S+' is not defined for option 'gpu-arch|Unsupported gpu arch)"
+_ARCHS = r"gpuforge: error: nvcc"  # the error of the nvcc of host builds (`actions/compiler_cache.py`)
+_UNKNOWN_ARCH = (
+    r"nvcc fatal\s*: (Value '\S+' is not defined for option 'gpu-arch|Unsupported gpu arch)"  # nvcc's own
+)
 OWN_ARCHS = (
     "remove these options from the project's build, or set the variable that they come from below [build.env]: without "
     "them nvcc gets those of `archs`. Or list all of them in `archs`. If the project compiles some files for others on "
     "purpose, accept that in [[audit.ignore]] (GF401: some are missing, GF409: there are others)"
+)
+TOOLKIT_ARCHS = (
+    "this toolkit has no code for that GPU: remove the option from the project's build, or set the variable that it "
+    "comes from below [build.env]; without such options nvcc gets those of `archs`. Another `toolkit` may have it: "
+    "CUDA 13 dropped the GPUs before 7.5"
 )
 _NATIVE = Advice(
     r"gpuforge: error: \S+ -m\w+=native",
@@ -54,6 +61,7 @@ def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
     archs = Advice(_ARCHS, OWN_ARCHS)
     return (
         archs,
+        Advice(_UNKNOWN_ARCH, TOOLKIT_ARCHS),
         _NATIVE,
         *_libraries(file),
         *reached,

@@ -157,7 +157,7 @@ def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(said, hint, man
         (CMAKE, LIBRARY),
         ("/usr/bin/ld: cannot find -lcusparse: No such file or directory\n", LIBRARY),
         ("gpuforge: error: nvcc compiles for sm_70, not in the manifest (-arch=sm_70)\n", advice.OWN_ARCHS),
-        ("nvcc fatal   : Unsupported gpu architecture 'compute_50'\n", advice.OWN_ARCHS),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_50'\n", advice.TOOLKIT_ARCHS),
         (
             OWN_HEADER,
             "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true",
