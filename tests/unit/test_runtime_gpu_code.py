@@ -20,9 +20,9 @@ def container(*images: bytes) -> bytes:
     return b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(b"".join(images))) + b"".join(images)
 
 
-def cubin(content: bytes = KERNEL, abi: int = 7) -> bytes:
+def cubin(content: bytes = KERNEL, abi: int = 7, flags: int = 90) -> bytes:
     head = (b"\x7fELF\x02\x01\x01A" + bytes([abi])).ljust(18, b"\0") + b"\xbe\x00"
-    return head.ljust(40, b"\0") + struct.pack("<Q10xHHH", 64 + len(content), 0, 0, 0) + content
+    return head.ljust(40, b"\0") + struct.pack("<QI6xHHH", 64 + len(content), flags, 0, 0, 0) + content
 
 
 def packaged(content: bytes) -> bytes:
@@ -42,11 +42,14 @@ def packaged(content: bytes) -> bytes:
         (container(image("sm_90"), image("compute_90:9.0", compressed=72)), []),  # of nvcc, without a kernel
         (container(image("sm_80", compressed=464)), []),  # of nvc++, without a function
         (container(), []),
-        (cubin(), ["cubin"]),  # of clang++'s offloading
+        (cubin(), ["sm_90"]),  # of clang++'s offloading
+        (cubin(flags=0x85A), ["sm_90a"]),
+        (cubin(abi=8, flags=100 << 8), ["sm_100"]),  # of CUDA 13
+        (cubin(flags=0), ["cubin"]),
         (cubin(b"\0.symtab\0"), []),
         (b"__CLANG_OFFLOAD_BUNDLE__\x02" + bytes(7), ["clang offload bundle"]),
         (b"\x10\xff\x10\xad\x01\0\0\0", ["LLVM offload binary"]),
-        (packaged(cubin()), ["cubin"]),  # of clang++ 16's
+        (packaged(cubin()), ["sm_90"]),  # of clang++ 16's
         (packaged(cubin(b"\0.symtab\0")), []),
         (packaged(b"BC\xc0\xde"), ["LLVM offload binary"]),
         (b".version 8.7\n.target sm_80\n", ["PTX"]),
@@ -82,6 +85,13 @@ def test_code_for_another_gpu_is_refused(tmp_path, images, gpu, problem):
         require(library, gpu.sm, gpu)
 
 
+def test_offloaded_code_for_another_gpu_is_refused(tmp_path):
+    library = tmp_path / "libx.so"
+    library.write_bytes(elf(sections={".rodata": packaged(cubin(flags=75))}))
+    with pytest.raises(Stopped, match="does not run on sm_90: it has GPU code for sm_75"):
+        require(library, "sm_90", Arch(9, 0))
+
+
 @pytest.mark.parametrize(
     ("runtime", "abi", "refused"),
     [
@@ -94,7 +104,12 @@ def test_code_for_another_gpu_is_refused(tmp_path, images, gpu, problem):
 )
 def test_machine_code_that_llvms_openmp_does_not_load(tmp_path, runtime, abi, refused):
     library = tmp_path / "libx.so"
-    library.write_bytes(elf(needed=[runtime], sections={".rodata": packaged(cubin(abi=abi))}))
+    library.write_bytes(
+        elf(
+            needed=[runtime],
+            sections={".rodata": packaged(cubin(abi=abi, flags=90 << 8 if abi >= 8 else 90))},
+        )
+    )
     if refused:
         with pytest.raises(Stopped, match=f"{runtime} does not load: use a toolkit of CUDA 12"):
             require(library, "sm_90", Arch(9, 0))
@@ -134,7 +149,7 @@ def _offloads() -> bool:
         ([NVCC, "-arch=sm_75", "-Xcompiler", "-fPIC"], "none", []),  # with libcudart inside
         ([*OFFLOAD, "-fPIC"], "acc", ["GCC offloading", "PTX"]),
         ([*OFFLOAD, "-fPIC"], "none", []),
-        ([*CLANG, "-fPIC"], "omp", ["cubin"]),
+        ([*CLANG, "-fPIC"], "omp", ["sm_75"]),
         ([*CLANG, "-fPIC"], "none", []),
     ],
 )
@@ -155,5 +170,5 @@ def test_real_compilers(tmp_path, argv, source, found):
     assert [image.label for image in gpu_code(library)] == found
     packaged = embedded(library.read_bytes())
     assert [entry.target for each in packaged for entry in each.entries] == (
-        ["sm_75"] if found in (["cubin"], ["sm_75", "compute_75"]) else []
+        ["sm_75"] if found in (["sm_75"], ["sm_75", "compute_75"]) else []
     )

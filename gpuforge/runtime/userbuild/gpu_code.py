@@ -75,7 +75,7 @@ def gpu_code(library: Path) -> list[GpuImage]:
                 inside = any(start < at < end for start, end in zip(containers, ends))
                 inside = inside or (form == _PACKAGED and _is_cubin(data, at))  # which is found by itself
                 if not inside and (form != _CUBIN or _has_function(data, at)):
-                    found[GpuImage(form)] = None
+                    found[GpuImage(form, _arch(data, at) if form == _CUBIN else None)] = None
     return list(found)
 
 
@@ -130,6 +130,14 @@ def _is_cubin(data: mmap.mmap, packaged: int) -> bool:
         return False
     start = packaged + int(struct.unpack_from("<Q", data, packaged + entry + 24)[0])
     return data[start : start + 4] == b"\x7fELF" and data[start + 18 : start + 20] == b"\xbe\x00"
+
+
+def _arch(data: mmap.mmap, cubin: int) -> Arch | None:
+    """Return the architecture of a cubin by itself, from e_flags as gpuforge/binary/cubin.py describes them."""
+    (flags,) = struct.unpack_from("<I", data, cubin + 48)
+    new = data[cubin + _EI_ABIVERSION] >= _CUDA_13
+    number, specific = (flags >> 8 & 0xFF, flags & 0x8) if new else (flags & 0xFF, flags & 0x800)
+    return Arch(number // 10, number % 10, "a" if specific else "") if number else None
 
 
 def _has_function(data: mmap.mmap, cubin: int) -> bool:
