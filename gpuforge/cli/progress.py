@@ -379,11 +379,15 @@ class PlainProgress(_Display):
     def on_wait(self, action: Action, what: str) -> None:
         """Print why an action waits."""
         if what:
-            self._line("waits", f"{where(action)}{action.title}: {what}")
+            with self._guard:
+                self._line("waits", f"{where(action)}{action.title}: {what}")
 
     def on_interrupt(self) -> None:
         """Print that the running commands are being stopped, and what is removed."""
-        self._line("stop", f"interrupted: {stopping(len(self._plan.running))} (once more to stop by force)")
+        with self._guard:
+            self._line(
+                "stop", f"interrupted: {stopping(len(self._plan.running))} (once more to stop by force)"
+            )
 
     def on_finish(self, action: Action, result: ActionResult) -> None:
         """Print how an action ended, unless it did not have to run."""

@@ -199,7 +199,7 @@ class Engine:
             new = [name for name in users[pending.pop()] if name not in lost]
             lost |= {*new}
             pending += new
-        for name in reversed(self._steps):  # plans list a step after those that it needs, or nearly so
+        for name in reversed(self._steps):  # plans list a step after those that it needs
             is_end = name in self._ends or not users.get(name)
             if name in self._to_run and name not in lost and not is_end and lost.issuperset(users[name]):
                 lost.add(name)

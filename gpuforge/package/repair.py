@@ -133,7 +133,8 @@ def _tell(
     on_machine = "the user's machine must have it"
     where = "NVIDIA's packages have it" if linking.linkage == "pip" else on_machine
     excluded = tuple(f"lib{name}.so" for name in linking.exclude)
-    needed = sorted({soname for elf in after.values() for soname in elf.needed})
+    inside = {name for member, elf in after.items() for name in (member.name, elf.soname)}
+    needed = sorted({soname for elf in after.values() for soname in elf.needed} - inside)
     out = {soname: f"excluded, so {on_machine}" for soname in needed if soname.startswith(excluded)}
     out |= {
         soname: f"{carried.package} has it" for each in brought.values() for soname, carried in each.items()

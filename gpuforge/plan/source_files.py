@@ -1,9 +1,11 @@
 """Which files of a recipe an action reads: the host build's tree, and the sources of objects, which become kernels."""
 
+import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -180,12 +182,23 @@ def _refuse_what_is_no_source(root: Path, member: Path) -> None:
         )
 
 
+def _made(folder: Path) -> frozenset[str]:
+    """Return the names of the wheels that builds put into a folder, and of their list of variants."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        wheels: list[str] = [*json.loads((folder / RECORD).read_bytes())["wheels"]]
+        return frozenset(wheels + ["-".join(wheel.split("-")[:2]) + "-variants.json" for wheel in wheels])
+    return frozenset()
+
+
 def _tree(root: Path) -> Iterator[Path]:
+    made = cache(lambda folder: _made(root / folder))
+
     def leaves_out(entry: tree.TreeEntry) -> bool:
         folder, name = os.path.split(entry.path)
         if not (entry.is_folder or entry.link):
-            made = name.endswith((".whl", "-variants.json")) and (root / folder / RECORD).is_file()
-            return made or name.endswith((".pyc", ".pyo")) or name in {".git", RECORD}  # .git: a worktree's
+            return (
+                name in made(folder) or name.endswith((".pyc", ".pyo")) or name in {".git", RECORD}
+            )  # .git: a worktree's
         return (
             name in LEFT_OUT
             or (not folder and name in LEFT_OUT_AT_TOP)

@@ -124,7 +124,9 @@ def _asks_for_gpu(project: Project) -> Where | None:
 def _without_a_gpu(project: Project) -> Iterator[tuple[tuple[str, ...], Reason]]:
     """Yield the command that answers for a GPU, unless the GPU is asked further, or setup.py ends without one."""
     script = project.script
-    if (asks := _asks_for_gpu(project)) and not (script.ends_without_gpu or _OF_A_GPU & script.names.keys()):
+    asks = _asks_for_gpu(project)
+    otherwise = script.ends_without_gpu or script.asks_otherwise or _OF_A_GPU & script.names.keys()
+    if asks and not otherwise:
         command = ("sed", "-i", r"s/torch\.cuda\.is_available()/True/g", asks.file)
         yield command, because("without-gpu", asks)
 

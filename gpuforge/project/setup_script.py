@@ -92,6 +92,7 @@ class Script:
     # CUDA sources of extensions that are not among the files
     absent: list[Seen] = field(default_factory=list)
     asks_for_gpu: Where | None = None  # torch.cuda.is_available()
+    asks_otherwise: bool = False  # by another name than that
     ends_without_gpu: bool = False  # also in the hook that runs before [build] before
     computed_archs: Where | None = None  # flags for architectures that only a run knows
     own_archs: list[Seen] = field(default_factory=list)  # environment variables that make them
@@ -297,6 +298,18 @@ def _few(texts: Iterable[str | None]) -> Texts:
     return tuple(islice(different, _MOST_TEXTS))
 
 
+def _may_end(node: ast.If | ast.Assert) -> bool:
+    """Return whether a statement may end the script: an assertion, or a branch that raises or exits."""
+    if isinstance(node, ast.Assert):
+        return True
+    ends = (each.value if isinstance(each, ast.Expr) else each for each in (*node.body, *node.orelse))
+    return any(
+        isinstance(each, ast.Raise)
+        or (isinstance(each, ast.Call) and last_name(each.func) in {"exit", "quit", "_exit"})
+        for each in ends
+    )
+
+
 class _Reader:
     """Reads one file."""
 
@@ -317,7 +330,8 @@ class _Reader:
                 script.names.setdefault(last_name(node), self.at(node))
                 if isinstance(node, ast.Attribute) and (node.attr, last_name(node.value)) == _ASKS_FOR_GPU:
                     script.asks_for_gpu = script.asks_for_gpu or self.at(node)
-            elif isinstance(node, ast.If) and any(isinstance(each, ast.Raise) for each in node.body):
+                    script.asks_otherwise |= ast.unparse(node) != "torch.cuda.is_available"
+            elif isinstance(node, ast.If | ast.Assert) and _may_end(node):
                 tested = {last_name(each) for each in ast.walk(node.test) if isinstance(each, ast.Attribute)}
                 script.ends_without_gpu |= _ASKS_FOR_GPU[0] in tested
         for call, word in self.keywords:

@@ -426,6 +426,14 @@ OF_RUNTIME = Path(families.__file__).read_bytes()
                 (8, "%d"),
             )
         ),
+        pytest.param("demo/k.h", words(OTHER, 4, "0x%XUL"), INSIDE, id="numbers with C's suffixes"),
+        pytest.param("demo/k.txt", OTHER.hex(":").encode(), INSIDE, id="with colons"),
+        *(
+            pytest.param(
+                "demo/k.py", b"%r" % list(memoryview(OTHER[:16]).cast(size)), INSIDE, id=f"signed {size}"
+            )
+            for size in "bhi"
+        ),
         pytest.param("demo/k.py", words(elf(), 4, "0x%08x"), INSIDE, id="ELF as words"),
         pytest.param("demo/k.py", words(elf(), 8, "%d"), INSIDE, id="ELF as numbers of 64 bits"),
         pytest.param("demo/k.py", words(MUCH, 4, "0x%08x"), "", id="a table of words"),

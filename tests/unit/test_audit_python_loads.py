@@ -307,7 +307,9 @@ def test_a_bare_name_that_the_linker_does_not_find_is_reported_unless_the_code_h
     ("text", "reported"),
     [
         ("def find():\n    from nvidia.nccl import lib\n    return lib.__path__\n", False),
-        ("from nvidia import nccl\n", False),
+        ("from nvidia import (\n    cublas,\n    nccl,\n)\n", False),
+        ("try: import os, nvidia.nccl as n\nexcept ImportError: pass\n", False),
+        ("import_module(name='nvidia.nccl')\n", False),
         ("from nvidia import cublas\nprint('from nvidia.nccl import lib')\n", True),
         ("", True),
     ],

@@ -194,6 +194,10 @@ def test_kernels_that_an_sdist_lacks_are_asked_for(tmp_path):
     [
         ("if torch.cuda.is_available() and not '--cpu' in sys.argv:\n    ", True, False),
         ("if not torch.cuda.is_available():\n    raise Exception('no GPU')\n", False, True),
+        ("assert torch.cuda.is_available(), 'no GPU'\n", False, True),
+        ("if not torch.cuda.is_available():\n    print('no GPU')\n    sys.exit(1)\n", False, True),
+        ("if torch.cuda.is_available():\n    pass\nelse:\n    raise RuntimeError\n", False, True),
+        ("import torch as th\nif th.cuda.is_available():\n    ", False, True),
         ("if torch.cuda.is_available():\n    cc = torch.cuda.get_device_capability()\n", False, True),
         ("if torch.cuda.is_available() or os.environ.get('FORCE_CUDA') == '1':\n    ", False, False),
         ("", False, False),

@@ -169,6 +169,8 @@ def test_what_a_build_leaves_in_its_output_folder_is_no_source_wherever_that_is(
     wheel.path.touch()
     keep_current(dist, "demo", [wheel], [])
     assert changed(before, plan_of(file, machine, **ONE_CELL)) == set()
+    (dist / "other-1-py3-none-any.whl").touch()  # the project's own
+    assert changed(before, plan_of(file, machine, **ONE_CELL))
 
 
 def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_the_fetch(recipe, machine):

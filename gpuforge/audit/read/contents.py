@@ -43,16 +43,17 @@ _WRITTEN = (
     b"x7felfx02x01x01", b"177elf0020", b"177elf21", b"0o1770o1050o1140o106", b"0b11111110b10001010b10011000b1000110",
     b"u007fu0045u004cu0046u0002", b"u007felfu0002", b"f0vmrgiba",
 )  # fmt: skip
-# The same as hexadecimal and decimal numbers of 8, 16, 32 and 64 bits, without "0x"
+# The same as hexadecimal and decimal numbers of 8, 16, 32 and 64 bits, without "0x" and C's suffixes
 _NUMBERED = (
     b"50ed55ba01", b"50ed55ba1", b"ed50ba550001", b"ed50ba551", b"50ed55ba0100", b"ba55ed5000100001", b"ba55ed50100001",
-    b"ba55ed50u00100001", b"ba55ed50u100001", b"100001ba55ed50",
+    b"100001ba55ed50",
     b"8023785186", b"6075247701116", b"31261934881048577", b"4503607048531280",
+    b"80-1985-701", b"-4784-17835116", b"-11687738081048577",
     b"7f454c46020101", b"7f454c46211", b"457f464c01020001", b"457f464c1021", b"464c457f00010102", b"464c457f10102",
-    b"464c457fu00010102", b"10102464c457f", b"12769767021", b"17791179962581", b"117940364765794", b"282584257676671",
+    b"10102464c457f", b"12769767021", b"17791179962581", b"117940364765794", b"282584257676671",
 )  # fmt: skip
 _LOWER = bytes(range(256)).lower()
-_BETWEEN = b" \t\r\n,'\"\\"
+_BETWEEN = b" \t\r\n,:'\"\\"
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _LONG = 1000  # characters of a line that may be data in letters
 _LETTERS = re.compile(rb"(?<![\w+/-])[\w+/-]{1000,}={0,2}")
@@ -149,7 +150,7 @@ class Reader:
     def _judge_text(self, file: str, data: bytes) -> None:
         """Judge a text and the data that it has in letters, digits or escapes."""
         plain = data.translate(_LOWER, _BETWEEN)
-        numbered = plain.replace(b"0x", b"")
+        numbered = plain.translate(None, b"ul").replace(b"0x", b"")
         written = any(find(plain, word) >= 0 for word in _WRITTEN)
         if written or any(find(numbered, word) >= 0 for word in _NUMBERED) or ptx.occurs(data):
             self._code.setdefault(file, "GPU code")

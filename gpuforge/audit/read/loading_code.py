@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuforge.audit.model import Launcher, Preload
 from gpuforge.audit.read.framework_imports import refuses_another
 from gpuforge.audit.read.opening_calls import imported_before, opening_calls, uncalled, used_names
-from gpuforge.audit.read.python_source import Parser, Source, dotted, walk
+from gpuforge.audit.read.python_source import Parser, Source, dotted, imported_names, walk
 from gpuforge.binary.window import find_all
 from gpuforge.cuda.carriers import frameworks
 from gpuforge.errors import CorruptError, MalformedError
@@ -55,9 +55,6 @@ _VERSION_FILE = r"[^/]+/version\.py"
 _RELEASE = rb"(?m)^cuda(?:: [^=\n]{1,80})? ?= ?[\"'](\d{1,3}\.\d{1,3})[\"']"
 # Compiled code may also open libraries that it gets by a variable of the package.
 _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)(?=\w*?LIB)\w*+[\"']\s*\]\s*=[^=]"
-_OF_NVIDIA = re.compile(
-    rb"(?m)^[ \t]*(?:(?:from|import)[ \t]+nvidia\.(\w+)|from[ \t]+nvidia[ \t]+import[ \t]+(\w+))"
-)
 # A package of a library may have a function that loads it: `nvidia.libnvcomp.load_library()`. The alternatives are
 # separate, as below, because each is searched for by its first letters.
 _NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
@@ -161,9 +158,8 @@ def loading(code: PythonCode) -> Loading:
     for member in _modules(code):
         text = code.text(member)
         if b"nvidia" in text:
-            imported.update(
-                f"nvidia.{name.decode()}" for pair in _OF_NVIDIA.findall(text) for name in pair if name
-            )
+            names = (name.split(".") for name in imported_names(text))
+            imported.update(".".join(parts[:2]) for parts in names if parts[0] == "nvidia")
         if b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text):
             launchers.append(Launcher(member.name))
         source = None

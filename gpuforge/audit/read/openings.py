@@ -15,7 +15,7 @@ from gpuforge.audit.read import contents
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.loading_code import of_tests
 from gpuforge.audit.read.opening_calls import File
-from gpuforge.audit.read.python_source import Parser, last_name, walk
+from gpuforge.audit.read.python_source import Parser, imported_names, last_name, walk
 from gpuforge.binary.elf.header import MAGIC
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
@@ -47,11 +47,6 @@ _REACHED = re.compile(
 )  # beside an import of a means
 _ENCODING = re.compile(
     rb"(?i)\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?!utf-?8|latin|iso-8859|us-ascii|ascii|cp125)[-\w]"
-)
-_IMPORTED = re.compile(
-    rb"(?m)^[ \t]*from[ \t]+(\w+)[\w.]*[ \t]+import\b"
-    rb"|^[ \t]*import[ \t]+(\w+)[\w.]*(?:[ \t]+as[ \t]+\w+)?[ \t]*\r?(?:$|[,;#])"
-    rb"|\b(?:__import__|import_module)\([ \t]*[\"'](\w+)"
 )
 _COMPILED = re.compile(rb"__import__|import_module|\bexec|\beval|marshal")  # in compiled Python
 _TOKENS = 4_000_000  # that are parsed
@@ -99,7 +94,7 @@ def of_wheel(archive: Archive) -> Openings:
     unfollowed: list[str] = []
     computed: list[str] = []
     tests: list[str] = []
-    imported = set[bytes]()
+    imported = set[str]()
     left: dict[str, set[str]] = {}  # file -> its functions that open what their callers name
     for member in archive.members:
         if not member.packed or member.size > contents.UNPACKED or _is_of_others(member):
@@ -112,7 +107,7 @@ def of_wheel(archive: Archive) -> Openings:
             computed += [member.name] * bool(data[2:4] == b"\r\n" and _COMPILED.search(data))
             continue
         if not _is_example(member):
-            imported.update(*_IMPORTED.findall(data))
+            imported.update(name.partition(".")[0] for name in imported_names(data))
         if _ENCODING.match(data):
             unfollowed.append(member.name)
         elif not _MEANS.search(data):
@@ -131,7 +126,7 @@ def of_wheel(archive: Archive) -> Openings:
     called = _called_elsewhere(archive, left)
     users = [file for file in left if file not in called]
     own = {re.split(r"[/.]", _DATA.sub("", member.name))[0] for member in archive.members}
-    others = sorted({name.decode() for name in imported - {b""}} - own - sys.stdlib_module_names)
+    others = sorted(imported - own - sys.stdlib_module_names)
     return Openings(names, (*unfollowed, *called), (*computed, *tests), tuple(users), tuple(others))
 
 

@@ -14,6 +14,21 @@ _LARGEST = 100_000  # tokens per file, which take 100 MB
 _PER_TOKEN = 5_000  # bytes of an f-string that are searched in the time of one token
 _COMMENT = rb"#[^\n]*"
 _LIBRARY = r"\S*\.so\S*"  # a string with a name among words is prose; a list of names is not
+_IMPORT = re.compile(rb"(?m)(?:^|[:;])[ \t]*import[ \t]+([^\n;#]+)")
+_FROM = re.compile(rb"(?m)(?:^|[:;])[ \t]*from[ \t]+(\w[\w.]*)[ \t]+import\b[ \t]*(\([^)]*\)|[^\n;#]*)")
+_COMPUTED = re.compile(
+    rb"\b(?:__import__|import_module|find_spec)\([ \t]*(?:name[ \t]*=[ \t]*)?[\"'](\w[\w.]*)[\"']"
+)
+
+
+def imported_names(text: bytes) -> Iterator[str]:
+    """Yield what Python code may import, conditional or not: "nvidia.nccl" for `from nvidia import nccl`."""
+    for names in _IMPORT.findall(text):
+        found = (re.fullmatch(rb"\s*(\w[\w.]*)(?:\s+as\s+\w+)?\s*", name) for name in names.split(b","))
+        yield from (match[1].decode() for match in found if match)  # others are prose
+    for module, names in _FROM.findall(text):
+        yield from (f"{module.decode()}.{name.decode()}" for name in re.findall(rb"\w+", names))
+    yield from (name.decode() for name in _COMPUTED.findall(text))
 
 
 class Source(NamedTuple):

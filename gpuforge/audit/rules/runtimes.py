@@ -485,8 +485,8 @@ def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
         severity="warning" if shadowed else "error",
         cause=(shadowed,),
         what="A library is in the wheel twice: under its own name and as a grafted copy.",
-        why="One import loads both. Its code calls the first copy alone, and what runs when a library is loaded or "
-        "unloaded runs twice on the same data."
+        why="One import loads both. Its code calls the first copy alone where that has the function, and what runs "
+        "when a library is loaded or unloaded may run twice on the same data."
         if shadowed
         else "Objects that load one copy do not see the data of the other.",
         fix="Link all objects with one library: set a RUNPATH relative to $ORIGIN before `auditwheel "

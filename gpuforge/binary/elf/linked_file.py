@@ -137,7 +137,7 @@ SENTENCES = {
     "not mapped": "the section {0} lies in no PT_LOAD segment",
     "not executable": "the section {0} has code and may not be executed",
     "sealed": "{0} lies in PT_GNU_RELRO, and may not be written when the file is loaded",
-    "none": "{0} is missing, and glibc ends the process without it",
+    "none": "{0} is missing, and glibc needs it",
     "large": "{0} takes {value:,} bytes of each thread",
     "power": "{0} is aligned to {align} bytes, which is not a power of two",
     "apart": "{0} is aligned to {align} bytes, farther than systems map",
