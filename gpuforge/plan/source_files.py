@@ -196,9 +196,8 @@ def _tree(root: Path) -> Iterator[Path]:
     def leaves_out(entry: tree.TreeEntry) -> bool:
         folder, name = os.path.split(entry.path)
         if not (entry.is_folder or entry.link):
-            return (
-                name in made(folder) or name.endswith((".pyc", ".pyo")) or name in {".git", RECORD}
-            )  # .git: a worktree's
+            # .git: a worktree's
+            return name in {".git", RECORD} or name.endswith((".pyc", ".pyo")) or name in made(folder)
         return (
             name in LEFT_OUT
             or (not folder and name in LEFT_OUT_AT_TOP)
