@@ -180,9 +180,7 @@ class WheelFacts(NamedTuple):
     compares_cuda: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     imports: Mapping[str, str] = MappingProxyType({})  # framework -> the file that imports it with a package
     imported_first: frozenset[str] = frozenset()  # modules that are imported before any other package
-    nvidia_modules: frozenset[str] = (
-        frozenset()
-    )  # those of NVIDIA's packages that its code imports: "nvidia.nccl"
+    nvidia_modules: frozenset[str] = frozenset()  # of NVIDIA's packages, that its code imports: "nvidia.nccl"
     metadata_problems: tuple[MetadataProblem, ...] = ()
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from packaging import tags
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 
 from gpuforge.audit import bindings, dlls, policy, version_clauses
 from gpuforge.audit.against import Against
@@ -358,7 +359,7 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     unsearched = [o.file for o in wheel.linked if not o.all_searched]
     calling = [o.file for o in wheel.linked if "dlopen" in o.markers]
     packages = [each.package for each in graph.required_always(wheel.name)]
-    others = [name for name in opened.imported if name.lower().replace("_", "-") not in packages]
+    others = [name for name in opened.imported if canonicalize_name(name) not in packages]
     but = [
         f"not all constants of {_files(unsearched)} were searched for names of libraries" * bool(unsearched),
         f"what compiled code opens by dlopen or as Python was not followed: {_files(calling)}"

@@ -39,7 +39,8 @@ _VARIABLES = re.compile(rb"LD_PRELOAD|LD_AUDIT")
 _COMPUTED = re.compile(
     rb"\b(?:exec|eval|run_path|run_module|spec_from_file_location|SourceFileLoader|SourcelessFileLoader)\(|(?<!re\.)\bcompile\("
     rb"|\b(?:__import__|import_module)\b(?!\(\s*[\"'][\w.]+[\"']\s*[,)])|\bmodules(?:\[|\.get\()(?!\s*[\"'][\w.]+[\"']\s*[],)])|\bctypeslib\b"
-    rb"|\b(?:pickle|dill|cloudpickle|joblib|marshal|shelve)\.(?:loads?|open|Unpickler)\(|\bos\.(?:exec|posix_spawn)\w*\(|\b(?:pkgutil\.resolve_name|pydoc\.locate)\b"
+    rb"|\b(?:pickle|dill|cloudpickle|joblib|marshal|shelve)\.(?:loads?|open|Unpickler)\(|\bos\.(?:exec|posix_spawn)\w*\("
+    rb"|\b(?:pkgutil\.resolve_name|pydoc\.locate)\b"
     rb"|\xef\xbc[\xa1-\xba]|\xef\xbd[\x81-\x9a]|\xf0\x9d[\x90-\x9f]"  # letters that Python takes for those of ASCII
 )
 _REACHED = re.compile(
